@@ -1,0 +1,76 @@
+"""semiope: semi-offline policy evaluation, from logged episodes and counterfactual annotations.
+
+`import semiope as so` is cheap: what is heavy loads when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from semiope._version import __version__
+
+if TYPE_CHECKING:
+    from semiope.data.annotations import Annotations, read_annotations
+    from semiope.data.episodes import Episodes, read_episodes
+    from semiope.errors import OptionError, SchemaError, SemiopeError, StatisticalWarning, SupportError
+    from semiope.estimate.registry import ALIASES, ESTIMATORS
+    from semiope.estimate.result import Estimate
+    from semiope.pipeline import Results, evaluate
+    from semiope.policies.behavior import estimate_behavior
+    from semiope.policies.policy import Policy, RowPolicy, read_policy
+
+_HOME = {
+    "Annotations": "data.annotations",
+    "read_annotations": "data.annotations",
+    "Episodes": "data.episodes",
+    "read_episodes": "data.episodes",
+    "OptionError": "errors",
+    "SchemaError": "errors",
+    "SemiopeError": "errors",
+    "StatisticalWarning": "errors",
+    "SupportError": "errors",
+    "ALIASES": "estimate.registry",
+    "ESTIMATORS": "estimate.registry",
+    "Estimate": "estimate.result",
+    "Results": "pipeline",
+    "evaluate": "pipeline",
+    "estimate_behavior": "policies.behavior",
+    "Policy": "policies.policy",
+    "RowPolicy": "policies.policy",
+    "read_policy": "policies.policy",
+}
+
+__all__ = [
+    "ALIASES",
+    "ESTIMATORS",
+    "Annotations",
+    "Episodes",
+    "Estimate",
+    "OptionError",
+    "Policy",
+    "Results",
+    "RowPolicy",
+    "SchemaError",
+    "SemiopeError",
+    "StatisticalWarning",
+    "SupportError",
+    "__version__",
+    "estimate_behavior",
+    "evaluate",
+    "read_annotations",
+    "read_episodes",
+    "read_policy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'semiope' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"semiope.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,27 @@
+"""Names for the array types that walk through the rooms, and the few things done to all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.signedinteger[Any]]
+Booleans = NDArray[np.bool_]
+
+
+def id_dtype(n: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest signed integer type that holds the ids 0 ... n - 1 and -1."""
+    for dtype in (np.int8, np.int16, np.int32):
+        if n - 1 <= np.iinfo(dtype).max:
+            return dtype
+    return np.int64
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of `array` that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,191 @@
+"""The command line: parse, call, print. Exit status 0 done, 2 bad input, 1 anything unexpected."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from semiope._version import __version__
+from semiope.errors import OptionError, SchemaError, SemiopeError
+
+if TYPE_CHECKING:
+    from semiope.pipeline import Results
+
+app = typer.Typer(
+    help="Semi-offline policy evaluation: what would a new policy be worth, from logs and expert annotations?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except SemiopeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"semiope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def evaluate(
+    episodes: Annotated[str, typer.Argument(help="Logged episodes: Parquet, CSV, Feather, or a folder of parts.")],
+    policy: Annotated[
+        list[str], typer.Option(metavar="[NAME=]FILE", help="Policy to evaluate; may be given several times.")
+    ],
+    annotations: Annotated[str | None, typer.Option(metavar="FILE", help="Counterfactual annotations.")] = None,
+    behavior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|count",
+            help="Behaviour policy. Default: the column behavior_prob if there, else counted from the logs.",
+        ),
+    ] = None,
+    cell: Annotated[
+        str, typer.Option(help="state, or step,state: cells over which behaviour and mean weights are counted.")
+    ] = "state",
+    estimators: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Estimators. Default: a sensible set for the data at hand.")
+    ] = None,
+    weights: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="Split weights: equal, factual, column, or a table.")
+    ] = "equal",
+    gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    alpha: Annotated[float, typer.Option(help="Intervals have level 1 - alpha.")] = 0.05,
+    ci: Annotated[str, typer.Option(metavar="METHOD", help="Intervals: t, normal or bootstrap.")] = "t",
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the results as JSON (- for standard output).")
+    ] = None,
+    report: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write the results as a web page.")] = None,
+) -> None:
+    """Estimate what policies are worth, from logged episodes and, if there are any, counterfactual annotations."""
+    from semiope.report.terminal import DelayedProgress
+    from semiope.uncertainty.intervals import check_alpha, check_method, check_seed
+
+    check_alpha(alpha)
+    check_method(ci)
+    check_seed(seed)
+    policies = _named(policy)
+    _check_targets(json, report)
+    with DelayedProgress() as progress:
+        results = _evaluate(
+            episodes, policies, annotations, behavior,
+            cell=cell, estimators=estimators, weights=weights, gamma=gamma, progress=progress,
+        )  # fmt: skip
+    _deliver(results, alpha=alpha, ci=ci, seed=seed, json=json, report=report)
+
+
+@app.command()
+def demo() -> None:
+    """Evaluate a small bundled example: today's care, a proposed policy, and what clinicians expect of it."""
+    from semiope.example import run
+
+    run()
+
+
+@app.command()
+def bench(
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the measurements as JSON (- for standard output).")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help="A tenth of the data: to try it out, not to judge by.")] = False,
+) -> None:
+    """Measure speed and memory on synthetic data, as ratios to what the machine itself needs."""
+    from semiope.bench import measure, print_measurements
+    from semiope.report.document import to_json
+
+    _check_targets(json, None)
+    measurements = measure(quick=quick)
+    if json != "-":
+        print_measurements(measurements)
+    _write(json, to_json([one._asdict() for one in measurements]))
+
+
+def _evaluate(
+    episodes: str, policies: dict[str, str], annotations: str | None, behavior: str | None, **options: Any
+) -> dict[str, Results]:
+    import warnings
+
+    import semiope as so
+
+    logs = so.read_episodes(episodes)
+    if logs.n_episodes == 1:
+        raise SchemaError(
+            "episodes: there is only one episode, and a standard error needs at least two. "
+            "Add episodes (so.evaluate in Python gives the bare value of one)."
+        )
+    found = {name: so.read_policy(path, name=f"policy {name!r}") for name, path in policies.items()}
+    answers = None if annotations is None else so.read_annotations(annotations)
+    logged_by = so.read_policy(behavior, name="behavior") if behavior not in (None, "count") else behavior
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", so.StatisticalWarning)  # they are printed with the results
+        return so.evaluate(logs, found, annotations=answers, behavior=logged_by, **options)
+
+
+def _deliver(
+    results: dict[str, Results], *, alpha: float, ci: str, seed: int, json: str | None, report: str | None
+) -> None:
+    from semiope.report.document import document, to_json
+    from semiope.report.html import page
+    from semiope.report.terminal import print_document
+
+    content = document(results, alpha=alpha, ci=ci, seed=seed)
+    _write(report, page(content))
+    _write(json, to_json(content))
+    if json != "-":
+        print_document(content)
+
+
+def _named(policies: list[str]) -> dict[str, str]:
+    """Split NAME=FILE; a file without a name is called by its stem."""
+    named: dict[str, str] = {}
+    for entry in policies:
+        name, found, path = entry.partition("=")
+        if not found or Path(entry).exists():
+            name, path = Path(entry).stem, entry
+        if not name or not path:
+            raise OptionError(f"--policy: {entry!r} is not [NAME=]FILE.")
+        if name in named:
+            raise OptionError(f"--policy: two policies are called {name!r}. Name them: --policy NAME=FILE.")
+        named[name] = path
+    return named
+
+
+def _check_targets(json: str | None, report: str | None) -> None:
+    """Refuse files that cannot be written before any work is done."""
+    for option, target in (("--json", json), ("--report", report)):
+        if target is None or target == "-":
+            continue
+        if Path(target).is_dir():
+            raise OptionError(f"{option}: {target} is a folder. Name a file in it.")
+        if not Path(target).parent.is_dir():
+            raise OptionError(f"{option}: the folder {Path(target).parent} does not exist.")
+
+
+def _write(target: str | None, text: str) -> None:
+    from semiope.data.tables import write_whole
+
+    if target == "-":
+        sys.stdout.write(text)
+    elif target is not None:
+        write_whole(Path(target), lambda partial: partial.write_text(text, encoding="utf-8") and None)

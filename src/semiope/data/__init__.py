@@ -1,0 +1,1 @@
+"""What was logged and what was annotated."""

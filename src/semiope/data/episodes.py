@@ -1,0 +1,192 @@
+"""Episodes: what was logged, as flat columns with offsets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from semiope._arrays import Floats, Integers, frozen
+from semiope._compiled import compiled
+from semiope.data.labels import ABSENT, Vocabulary, encode
+from semiope.data.schema import Columns
+from semiope.data.tables import from_columns, read_table, write_table
+
+REQUIRED = ("episode", "step", "state", "action", "reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Logged episodes of any lengths: one row a step, sorted by episode label and step, never changed.
+
+    Rows `offsets[i]` to `offsets[i + 1]` are episode i. `state` and `action` are ids into the vocabularies `states` and
+    `actions`; an action of -1 is an observation without a decision: its reward counts, its ratio is one.
+    """
+
+    labels: Vocabulary
+    states: Vocabulary
+    actions: Vocabulary
+    offsets: Integers
+    state: Integers
+    action: Integers
+    reward: Floats
+    behavior_prob: Floats | None = None
+    extra: pa.Table | None = None
+
+    @classmethod
+    def from_arrow(cls, source: Any, *, name: str = "episodes") -> Episodes:
+        """Build from a table in the episodes format: anything that speaks Arrow, or a mapping of columns."""
+        table = read_table(source, name)
+        columns = Columns(table, name, REQUIRED, ("behavior_prob",))
+        episode, labels = encode(columns.labels("episode"))
+        step = columns.steps()
+        order = None
+        if _first_break(episode, step) >= 0:
+            order = np.lexsort((step, episode))
+            _check_steps(columns, episode[order], step[order], order)
+        action, actions = encode(columns.labels("action", nullable=True))
+        state, states = encode(columns.labels("state"))
+        reward = columns.floats("reward")
+        behavior_prob = None
+        if "behavior_prob" in columns:
+            behavior_prob = columns.floats("behavior_prob", needed=action != ABSENT)
+            wrong = (behavior_prob <= 0) | (behavior_prob > 1)
+            wrong &= action != ABSENT
+            way_out = "An action that was taken had a probability above 0 and at most 1."
+            columns.check("behavior_prob", "is not a probability of an action taken", wrong, way_out)
+        extra = table.drop_columns([column for column in (*REQUIRED, "behavior_prob") if column in columns])
+
+        def sorted_(column: Any) -> Any:
+            return frozen(column if order is None else column[order])
+
+        return cls(
+            labels=labels,
+            states=states,
+            actions=actions,
+            offsets=frozen(np.searchsorted(sorted_(episode), np.arange(len(labels) + 1)).astype(np.int64)),
+            state=sorted_(state),
+            action=sorted_(action),
+            reward=sorted_(reward),
+            behavior_prob=None if behavior_prob is None else sorted_(behavior_prob),
+            extra=None if not extra.num_columns else extra if order is None else extra.take(pa.array(order)),
+        )
+
+    @classmethod
+    def from_arrays(
+        cls, *, episode: Any, step: Any, state: Any, action: Any, reward: Any, behavior_prob: Any = None
+    ) -> Episodes:
+        """Build from sequences of equal length, one element a step; masked or -1 actions mean "no decision"."""
+        columns = {"episode": episode, "step": step, "state": state, "action": without_sentinels(action)}
+        columns["reward"] = reward
+        if behavior_prob is not None:
+            columns["behavior_prob"] = behavior_prob
+        return cls.from_arrow(from_columns(columns, "episodes"))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Episodes]) -> Episodes:
+        """Merge parts that hold different episodes into one."""
+        return cls.from_arrow(pa.concat_tables([part.to_arrow() for part in parts], promote_options="permissive"))
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_steps(self) -> int:
+        """Number of rows: steps of all episodes together."""
+        return len(self.state)
+
+    @cached_property
+    def lengths(self) -> Integers:
+        """Number of steps of each episode."""
+        return frozen(np.diff(self.offsets))
+
+    @cached_property
+    def step(self) -> Integers:
+        """Step of each row."""
+        return frozen(np.arange(self.n_steps) - np.repeat(self.offsets[:-1], self.lengths))
+
+    def describe_row(self, row: int) -> str:
+        """Return a row in words, by its labels."""
+        episode = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        step = row - int(self.offsets[episode])
+        return f"episode {self.labels[episode]!r} step {step} (state {self.states[self.state[row]]!r})"
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table in the episodes format, sorted by episode and step."""
+        episode = np.repeat(np.arange(self.n_episodes), self.lengths)
+        no_decision = self.action == ABSENT
+        columns = {
+            "episode": self.labels.labels.take(pa.array(episode)),
+            "step": pa.array(self.step),
+            "state": self.states.labels.take(pa.array(self.state)),
+            "action": self.actions.labels.take(pa.array(self.action, mask=no_decision)),
+            "reward": pa.array(self.reward),
+        }
+        if self.behavior_prob is not None:
+            columns["behavior_prob"] = pa.array(self.behavior_prob, mask=np.isnan(self.behavior_prob))
+        table = pa.table(columns)
+        for column in self.extra.column_names if self.extra is not None else ():
+            table = table.append_column(column, self.extra.column(column))
+        return table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write as Parquet, CSV or Feather, by suffix."""
+        write_table(self.to_arrow(), path)
+
+    def __repr__(self) -> str:
+        return (
+            f"Episodes({self.n_episodes:,} episodes, {self.n_steps:,} steps, "
+            f"{len(self.states):,} states, {len(self.actions):,} actions)"
+        )
+
+
+def read_episodes(source: Any) -> Episodes:
+    """Read episodes from a file, a folder of Parquet parts, or any Arrow-capable data frame."""
+    return Episodes.from_arrow(source)
+
+
+def without_sentinels(action: Any) -> Any:
+    """Mask integer actions of -1, which arrays use for "no decision"."""
+    array = np.ma.asarray(action) if isinstance(action, np.ma.MaskedArray | np.ndarray | list | tuple) else None
+    if array is None or array.dtype.kind != "i":
+        return action
+    return np.ma.masked_where(array.data == -1, array)
+
+
+@compiled
+def _first_break(episode: Integers, step: Integers) -> int:
+    """First row that does not follow its predecessor in a sorted table without gaps or repeats; -1 if none."""
+    for i in range(len(episode)):
+        if i == 0 or episode[i] != episode[i - 1]:
+            follows = step[i] == 0 and (i == 0 or episode[i] > episode[i - 1])
+        else:
+            follows = step[i] == step[i - 1] + 1
+        if not follows:
+            return i
+    return -1
+
+
+def _check_steps(columns: Columns, episode: Integers, step: Integers, order: Integers) -> None:
+    """Fail on repeats, late starts and gaps of `step` in rows sorted by (episode, step)."""
+    same = np.r_[False, episode[1:] == episode[:-1]]
+    repeated = same & np.r_[False, step[1:] == step[:-1]]
+    if repeated.any():
+        columns.fail("step", "repeats an episode's step", order[repeated], "Each (episode, step) is one row.")
+    late = ~same & (step != 0)
+    if late.any():
+        columns.fail("step", "does not start at 0", order[late], "Number the steps of each episode 0, 1, 2 ...")
+    gap = same & np.r_[False, step[1:] != step[:-1] + 1]
+    if gap.any():
+        columns.fail("step", "skips a number", order[gap], "Number the steps of each episode 0, 1, 2 ... without gaps.")
+
+

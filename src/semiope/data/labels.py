@@ -1,0 +1,107 @@
+"""Labels (integers or strings) encoded once as small integer ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semiope._arrays import Integers, id_dtype
+from semiope._compiled import compiled
+
+ABSENT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Distinct labels; the id of a label is its position."""
+
+    labels: pa.Array
+
+    @classmethod
+    def integers(cls, n: int) -> Vocabulary:
+        """Return the vocabulary of the labels 0 ... n - 1."""
+        return cls(pa.array(np.arange(n, dtype=np.int64)))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, position: int) -> int | str:
+        label: int | str = self.labels[int(position)].as_py()
+        return label
+
+    @property
+    def kind(self) -> str:
+        """'integers' or 'strings'."""
+        return "integers" if pa.types.is_integer(self.labels.type) else "strings"
+
+    def comparable(self, other: Vocabulary) -> bool:
+        """Whether labels of both can be equal at all (an empty vocabulary agrees with any)."""
+        return not len(self) or not len(other) or self.kind == other.kind
+
+    def positions_of(self, other: Vocabulary) -> Integers:
+        """For each label of `other` its id here, -1 where it is absent."""
+        if self.labels.equals(other.labels):
+            return np.arange(len(self), dtype=np.int64)
+        if not len(self) or not len(other) or self.kind != other.kind:
+            return np.full(len(other), ABSENT, dtype=np.int64)
+        found = pc.fill_null(pc.index_in(other.labels, value_set=self.labels), ABSENT)
+        return found.to_numpy(zero_copy_only=False).astype(np.int64)
+
+    def extended(self, other: Vocabulary) -> Vocabulary:
+        """Return this vocabulary with the labels of `other` that it lacks put behind; ids given before stay valid."""
+        if not len(self):
+            return other
+        new = other.labels.take(pa.array(np.flatnonzero(self.positions_of(other) == ABSENT)))
+        return Vocabulary(pa.concat_arrays([self.labels, new])) if len(new) else self
+
+
+def encode(column: pa.Array) -> tuple[Integers, Vocabulary]:
+    """Return ids and the sorted vocabulary of a column of int64 or string labels; nulls become -1."""
+    if pa.types.is_integer(column.type):
+        return _encode_integers(column)
+    encoded = column.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    ranks = np.empty(len(order) + 1, dtype=id_dtype(len(order)))
+    ranks[order.to_numpy()] = np.arange(len(order))
+    ranks[-1] = ABSENT
+    indices = pc.fill_null(encoded.indices, len(order)).to_numpy(zero_copy_only=False)
+    return ranks[indices], Vocabulary(encoded.dictionary.take(order))
+
+
+def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
+    present = np.ones(0, dtype=np.bool_)
+    if column.null_count:
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        column = pc.fill_null(column, pc.min(column))
+    values = column.to_numpy()
+    if not len(values) or (len(present) and not present.any()):
+        return np.full(len(values), ABSENT, dtype=np.int8), Vocabulary(pa.array([], pa.int64()))
+    low, high = int(values.min()), int(values.max())
+    if high - low < 4 * len(values) + 65536:
+        seen = np.zeros(high - low + 1, dtype=np.int64)
+        _mark(values, low, seen)
+        labels = np.flatnonzero(seen) + low
+        seen[labels - low] = np.arange(len(labels))
+        ids = np.empty(len(values), dtype=id_dtype(len(labels)))
+        _translate(values, low, seen, ids)
+    else:
+        labels, inverse = np.unique(values, return_inverse=True)
+        ids = inverse.astype(id_dtype(len(labels)))
+    if len(present):
+        ids[~present] = ABSENT
+    return ids, Vocabulary(pa.array(labels))
+
+
+@compiled
+def _mark(values: Integers, low: int, seen: Integers) -> None:
+    for value in values:
+        seen[value - low] = 1
+
+
+@compiled
+def _translate(values: Integers, low: int, table: Integers, out: Integers) -> None:
+    for i in range(len(values)):
+        out[i] = table[values[i] - low]

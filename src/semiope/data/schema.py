@@ -1,0 +1,157 @@
+"""The only place that checks tables: columns by name and kind, with errors that show the offending rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semiope._arrays import Booleans, Floats, Integers
+from semiope.errors import SchemaError, count, nearest
+
+SHOWN = 3
+
+
+class Columns:
+    """A table with a name, read column by column; `keys` are the columns by which its rows are pointed out."""
+
+    def __init__(self, table: pa.Table, name: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
+        self.table, self.name, self.required = table, name, required
+        repeated = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
+        if repeated:
+            raise SchemaError(f"{name}: column {repeated[0]!r} occurs more than once. Rename or drop one of them.")
+        known = [*required, *optional]
+        for column in required:
+            if column not in table.column_names:
+                strangers = [other for other in table.column_names if other not in known]
+                guess = nearest(column, strangers).replace("Did you mean", "Is it")
+                raise SchemaError(
+                    f"{name}: column {column!r} is missing.{guess} "
+                    f"The table has {', '.join(table.column_names) or 'no columns'}; "
+                    f"it needs {', '.join(required)}."
+                )
+        for column in optional:
+            if column not in table.column_names:
+                for other in table.column_names:
+                    if other not in known and _same_word(other, column):
+                        raise SchemaError(f"{name}: column {other!r} looks like {column!r}. Rename one or the other.")
+        if not table.num_rows:
+            raise SchemaError(f"{name}: the table has no rows.")
+
+    def __contains__(self, column: str) -> bool:
+        return column in self.table.column_names
+
+    def labels(self, column: str, *, nullable: bool = False) -> pa.Array:
+        """Return a column of labels as int64 or string."""
+        values = _plain(self.table.column(column))
+        kind = values.type
+        if pa.types.is_null(kind):
+            values = values.cast(pa.int64())
+        elif pa.types.is_floating(kind):
+            values = self._whole_numbers(column, values)
+        elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            values = self._cast(column, values, pa.int64())
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            values = values.cast(pa.string())
+            values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+        else:
+            raise SchemaError(f"{self.name}: column {column!r} is {kind}; labels are integers or strings. Convert it.")
+        if values.null_count and not nullable:
+            self.fail(column, "is empty", _missing(values), "Every row needs one.")
+        return values
+
+    def floats(self, column: str, *, needed: Booleans | None = None) -> Floats:
+        """Return a column of finite numbers; rows outside `needed` may be empty and become NaN."""
+        values = _plain(self.table.column(column))
+        if not (_is_number(values.type) or pa.types.is_boolean(values.type) or pa.types.is_null(values.type)):
+            example = next((value for value in values.to_pylist() if _not_a_number(value)), values[0].as_py())
+            raise SchemaError(
+                f"{self.name}: column {column!r} is {values.type}, not numbers (for example {example!r}). Convert it."
+            )
+        numbers: Floats = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if not np.isfinite(numbers.sum()):
+            wrong = ~np.isfinite(numbers)
+            if needed is not None:
+                wrong &= needed
+            if wrong.any():
+                what = "is infinite" if np.isinf(numbers[wrong]).all() else "is missing, NaN or infinite"
+                self.fail(column, what, wrong, "Correct or remove these rows.")
+        return numbers
+
+    def steps(self) -> Integers:
+        """Return the column `step` as whole numbers from 0 on."""
+        values = self.labels("step")
+        if not pa.types.is_integer(values.type):
+            raise SchemaError(f"{self.name}: column 'step' holds strings; steps are the whole numbers 0, 1, 2 ...")
+        steps: Integers = values.to_numpy()
+        if len(steps) and steps.min() < 0:
+            self.fail("step", "is negative", steps < 0, "Steps count 0, 1, 2 ... within each episode.")
+        return steps
+
+    def check(self, column: str, what: str, wrong: Booleans, way_out: str) -> None:
+        """Fail if any row is wrong."""
+        if wrong.any():
+            self.fail(column, what, wrong, way_out)
+
+    def fail(self, column: str, what: str, wrong: Booleans | Integers, way_out: str) -> None:
+        """Raise a SchemaError that shows the first of the wrong rows (a mask, or row numbers)."""
+        rows = np.flatnonzero(wrong) if wrong.dtype == np.bool_ else wrong
+        shown = "; ".join(self._describe(int(row), column) for row in rows[:SHOWN])
+        raise SchemaError(
+            f"{self.name}: column {column!r} {what} in {count(len(rows), 'row')}. First: {shown}. {way_out}"
+        )
+
+    def _describe(self, row: int, column: str) -> str:
+        keys = [key for key in ("episode", "step", "state", "action") if key in self.required and key != column]
+        shown = [f"{key} {self.table.column(key)[row].as_py()!r}" for key in keys]
+        value = self.table.column(column)[row].as_py()
+        return f"row {row} ({', '.join([*shown, f'{column} {value!r}'])})"
+
+    def _cast(self, column: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
+        try:
+            return values.cast(kind)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(f"{self.name}: column {column!r} does not fit into {kind}: {error}") from None
+
+    def _whole_numbers(self, column: str, values: pa.Array) -> pa.Array:
+        """Data frames turn integers with gaps into floats: accept those, refuse real fractions."""
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        empty = np.isnan(numbers)
+        whole = np.where(empty, 0.0, numbers)
+        wrong = (whole != np.floor(whole)) | (np.abs(whole) > 2.0**53)
+        self.check(column, "is not a whole number", wrong, "Labels are integers or strings.")
+        return pa.array(whole.astype(np.int64), mask=empty if empty.any() else None)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    """One contiguous array without dictionary encoding."""
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _missing(values: pa.Array) -> Booleans:
+    mask: Booleans = pc.is_null(values).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _not_a_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return True
+    return False
+
+
+def _same_word(one: str, other: str) -> bool:
+    """Whether two column names differ only in case, separators or British spelling."""
+    plain = [word.lower().replace("_", "").replace("-", "").replace(" ", "") for word in (one, other)]
+    plain = [word.replace("behaviour", "behavior").replace("weights", "weight") for word in plain]
+    return plain[0] == plain[1]

@@ -1,0 +1,1 @@
+"""From prepared evidence to estimates: one short function an estimator, one recursion for all."""

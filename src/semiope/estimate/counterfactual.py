@@ -1,0 +1,62 @@
+"""Counterfactual-augmented importance sampling: C-IS, C-PDIS (Definitions 2 and 4) and C*-IS, C*-PDIS (3 and 5).
+
+At each step the sample's weight is split between the action taken (w^a) and the annotated ones (w^a~), and ratios are
+taken against the augmented behaviour policy pi_b+ (Definition 1): rho^a = pi_e(a|s) / pi_b+(a|s). Then
+
+    v <- w^a rho^a (r + gamma v) + sum over annotated a~ of w^a~ rho^a~ g^a~.
+
+An annotation stands for the whole rest of the episode after its action, so that nothing of the episode's own future
+enters its term. The normaliser is the same without r and g; its mean is 1 (Corollary 1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from semiope._arrays import Integers
+from semiope.data.schema import SHOWN
+from semiope.errors import SupportError, count
+from semiope.estimate.evidence import Problem, Slab, augmented
+from semiope.estimate.scan import Terms
+
+
+def counterfactual(slab: Slab) -> Terms:
+    """f = w rho of the action taken, c = sum of w rho g and k = sum of w rho over the annotated actions."""
+    share = slab.weight_annotated * slab.ratio_annotated(augmented)
+    return Terms(
+        f=slab.weight_taken * slab.ratio_taken(augmented),
+        c=slab.sum_per_row(share * slab.annotation),
+        k=slab.sum_per_row(share),
+    )
+
+
+def closed_form(slab: Slab) -> Terms:
+    """f = pi_e of the action taken, c = sum of pi_e g: what equal weights come to if everything is annotated."""
+    evaluation = slab.problem.evaluation
+    share = evaluation.annotated(slab.entries)
+    return Terms(
+        f=evaluation.taken(slab.rows), c=slab.sum_per_row(share * slab.annotation), k=slab.sum_per_row(share)
+    )
+
+
+def require_full_annotation(problem: Problem) -> None:
+    """Fail unless every action that the policy may take was taken or annotated, at every decision."""
+    episodes = problem.evidence.episodes
+    missing = np.flatnonzero(_uncovered(problem))
+    if len(missing):
+        shown = "; ".join(episodes.describe_row(int(row)) for row in missing[:SHOWN])
+        raise SupportError(
+            f"policy {problem.name!r}: c*-is and c*-pdis need every action that the policy may take to be taken or "
+            f"annotated, and at {count(len(missing), 'step')} of {episodes.n_steps:,} one is neither. First: {shown}. "
+            "Use c-pdis, which takes annotations where they are."
+        )
+
+
+def _uncovered(problem: Problem) -> Integers:
+    """Number of actions that the policy may take and that were neither taken nor annotated, per row."""
+    covered = [
+        (problem.evaluation.taken(slab.rows) > 0)
+        + slab.sum_per_row((problem.evaluation.annotated(slab.entries) > 0).astype(np.float64))
+        for slab in problem.slabs()
+    ]
+    return np.where(problem.evidence.episodes.action >= 0, problem.choices() - np.concatenate(covered), 0).astype(int)

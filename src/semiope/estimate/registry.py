@@ -1,0 +1,112 @@
+"""All estimators by name. To add one: a short function that prepares its terms, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from semiope._arrays import Floats
+from semiope.errors import OptionError, nearest
+from semiope.estimate.counterfactual import closed_form, counterfactual, require_full_annotation
+from semiope.estimate.evidence import Evidence, Problem, augmented_table
+from semiope.estimate.importance import importance
+from semiope.estimate.naive import naive_unweighted, naive_weighted
+from semiope.estimate.passes import Recipe
+
+
+class Estimator(NamedTuple):
+    """A recipe for per-episode values, and how they become an estimate.
+
+    `self_normalized` divides by the sum of the normalisers instead of by the number of episodes; `unbiased` holds for a
+    known behaviour policy, full support and right annotations; `support` is the policy outside whose support it is blind;
+    `requires` fails where the data do not hold what the estimator needs.
+    """
+
+    recipe: Recipe
+    meaning: str
+    self_normalized: bool = False
+    unbiased: bool = False
+    support: Callable[[Evidence], Floats] | None = None
+    requires: Callable[[Problem], None] | None = None
+
+
+def logged(evidence: Evidence) -> Floats:
+    """pi_b per cell and action."""
+    return evidence.behavior_table
+
+
+_IS, _PDIS = Recipe(importance, whole=True), Recipe(importance)
+_C_IS, _C_PDIS = Recipe(counterfactual, whole=True), Recipe(counterfactual)
+_UNWEIGHTED, _WEIGHTED = Recipe(naive_unweighted, whole=True), Recipe(naive_weighted, whole=True)
+
+ESTIMATORS: dict[str, Estimator] = {
+    "is": Estimator(_IS, "returns times the ratio of the whole episode", unbiased=True, support=logged),
+    "wis": Estimator(_IS, "is, divided by the sum of ratios", self_normalized=True, support=logged),
+    "pdis": Estimator(_PDIS, "rewards times the ratio up to their step", unbiased=True, support=logged),
+    "pdwis": Estimator(_PDIS, "pdis, divided by the sum of whole ratios", self_normalized=True, support=logged),
+    "pdwis-step": Estimator(
+        Recipe(importance, per_step="all"), "pdis, each step divided by the mean ratio of all episodes", support=logged
+    ),
+    "pdwis-alive": Estimator(
+        Recipe(importance, per_step="alive"), "pdis, each step divided by the mean ratio of episodes not ended",
+        support=logged,
+    ),
+    "c-is": Estimator(_C_IS, "is with annotations, by split weights", unbiased=True, support=augmented_table),
+    "c-wis": Estimator(_C_IS, "c-is, divided by the sum of ratios", self_normalized=True, support=augmented_table),
+    "c-pdis": Estimator(_C_PDIS, "pdis with annotations, by split weights", unbiased=True, support=augmented_table),
+    "c-pdwis": Estimator(_C_PDIS, "c-pdis, divided by the sum of ratios", self_normalized=True, support=augmented_table),
+    "c*-is": Estimator(
+        Recipe(closed_form, whole=True), "c-is in closed form, all annotated, equal weights", unbiased=True,
+        requires=require_full_annotation,
+    ),
+    "c*-pdis": Estimator(
+        Recipe(closed_form), "c-pdis in closed form, all annotated, equal weights", unbiased=True,
+        requires=require_full_annotation,
+    ),
+    "naive-unweighted": Estimator(_UNWEIGHTED, "annotations added as episodes (biased)"),
+    "naive-weighted": Estimator(_WEIGHTED, "annotations added as episodes, sharing one weight (biased)"),
+    "naive-unweighted-wis": Estimator(
+        _UNWEIGHTED, "naive-unweighted, divided by the sum of ratios (biased)", self_normalized=True
+    ),
+    "naive-weighted-wis": Estimator(
+        _WEIGHTED, "naive-weighted, divided by the sum of ratios (biased)", self_normalized=True
+    ),
+}  # fmt: skip
+
+ALIASES = {
+    "tis": "is",
+    "ips": "is",
+    "ipw": "is",
+    "sntis": "wis",
+    "snips": "wis",
+    "snipw": "wis",
+    "snpdis": "pdwis-step",
+    "cwpdis": "pdwis-step",
+}
+
+OFFLINE = ("is", "wis", "pdis", "pdwis")
+SEMI_OFFLINE = ("c-pdis", "c-pdwis")
+
+
+def canonical(name: str) -> str:
+    """Return the name under which an estimator is registered, given that name or an alias in any case."""
+    plain = name.strip().lower()
+    plain = ALIASES.get(plain, plain)
+    if plain not in ESTIMATORS:
+        known = [*ESTIMATORS, *ALIASES]
+        raise OptionError(
+            f"estimators: {name!r} is not known.{nearest(plain, known)} Known: {', '.join(ESTIMATORS)}."
+        )
+    return plain
+
+
+def chosen(names: Iterable[str] | None, *, annotated: bool) -> list[str]:
+    """Return the canonical names asked for, each once; by default the offline ones, with annotations also c-pdis ones."""
+    if names is None:
+        names = (*OFFLINE, *SEMI_OFFLINE) if annotated else OFFLINE
+    if isinstance(names, str):
+        names = names.split(",")
+    found = list(dict.fromkeys(canonical(name) for name in names))
+    if not found:
+        raise OptionError(f"estimators: none named. Known: {', '.join(ESTIMATORS)}.")
+    return found

@@ -1,0 +1,88 @@
+"""EpisodeValues in, Estimate out: value, standard error, effective sample size, knowing no estimator by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope.uncertainty.intervals import Interval, interval, standard_error
+
+
+class EpisodeValues(NamedTuple):
+    """Per-episode values v and normalisers m, scaled: the true ones are v * 2**value_exponent, m * 2**normalizer_exponent.
+
+    Both exponents are 0 unless float64 cannot hold the true ones. `counts` are the samples that each episode stands
+    for (None: one each), `squares` the sums of their squared normalisers (None: m**2).
+    """
+
+    values: Floats
+    normalizers: Floats
+    value_exponent: int = 0
+    normalizer_exponent: int = 0
+    counts: Floats | None = None
+    squares: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The value of a policy by one estimator, with the per-episode values and normalisers it comes from."""
+
+    policy: str
+    estimator: str
+    episodes: EpisodeValues
+    self_normalized: bool = False
+
+    @property
+    def values(self) -> Floats:
+        """Per-episode values (times 2**-episodes.value_exponent, which is 1 unless they leave float64's range)."""
+        return self.episodes.values
+
+    @property
+    def normalizers(self) -> Floats:
+        """Per-episode normalisers: the ratio of each episode, whose mean is 1 where the support is full."""
+        return self.episodes.normalizers
+
+    @cached_property
+    def denominators(self) -> Floats:
+        """What the sum of the values is divided by, per episode."""
+        if self.self_normalized:
+            return self.episodes.normalizers
+        return np.ones(len(self.values)) if self.episodes.counts is None else self.episodes.counts
+
+    @cached_property
+    def value(self) -> float:
+        """Sum of values over sum of denominators; NaN if the denominators sum to 0."""
+        total = float(self.denominators.sum())
+        return self._unscaled(float(self.values.sum()) / total) if total else math.nan
+
+    @cached_property
+    def std_error(self) -> float:
+        """Standard error over episodes, by the delta method for ratios; NaN for fewer than two episodes."""
+        return self._unscaled(standard_error(self.values, self.denominators))
+
+    @cached_property
+    def ess(self) -> float:
+        """Effective sample size: (sum of normalisers)**2 / sum of their squares."""
+        squares = np.square(self.normalizers) if self.episodes.squares is None else self.episodes.squares
+        total = float(squares.sum())
+        return float(self.normalizers.sum()) ** 2 / total if total else 0.0
+
+    def interval(self, alpha: float = 0.05, method: str = "t", *, seed: int | np.random.Generator = 0) -> Interval:
+        """Return a confidence interval at level 1 - alpha: `t`, `normal` or `bootstrap` (which uses the seed)."""
+        found = interval(self.values, self.denominators, alpha=alpha, method=method, seed=seed)
+        return Interval(*map(self._unscaled, found))
+
+    def _unscaled(self, number: float) -> float:
+        exponent = self.episodes.value_exponent - (self.episodes.normalizer_exponent if self.self_normalized else 0)
+        try:
+            return math.ldexp(number, exponent)
+        except OverflowError:
+            return math.copysign(math.inf, number)
+
+    def __repr__(self) -> str:
+        return f"Estimate({self.estimator} = {self.value:.6g} +- {self.std_error:.2g}, ess {self.ess:.1f})"

@@ -1,0 +1,1 @@
+"""Who acts: policies, and the behaviour policy where nobody logged it."""

@@ -1,0 +1,70 @@
+"""Cells: the groups of rows over which the behaviour policy and mean split weights are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from semiope._arrays import Floats, Integers, id_dtype
+from semiope._compiled import compiled
+from semiope.data.episodes import Episodes
+from semiope.errors import OptionError, nearest
+
+CELLS = ("state", "step,state")
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """`of_row` gives the cell of each row; `state` (and `step`, unless None) say what each cell stands for."""
+
+    of_row: Integers
+    state: Integers
+    step: Integers | None
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+
+def cells_of(episodes: Episodes, cell: str) -> Cells:
+    """Group the rows by `state` or by `step,state`; only pairs that occur get a cell."""
+    cell = check_cell(cell)
+    n_states = len(episodes.states)
+    if cell == "state":
+        return Cells(episodes.state, np.arange(n_states), None)
+    code = episodes.step * n_states + episodes.state
+    highest = int(code.max()) + 1
+    if highest <= 4 * len(code) + 65536:
+        occurs = np.zeros(highest, dtype=np.bool_)
+        occurs[code] = True
+        codes = np.flatnonzero(occurs)
+        ids = np.empty(highest, dtype=id_dtype(len(codes)))
+        ids[codes] = np.arange(len(codes))
+        of_row = ids[code]
+    else:
+        codes, inverse = np.unique(code, return_inverse=True)
+        of_row = inverse.astype(id_dtype(len(codes)))
+    return Cells(of_row, codes % n_states, codes // n_states)
+
+
+def check_cell(cell: str) -> str:
+    """Return the name of a kind of cell in its standard spelling."""
+    plain = ",".join(part.strip() for part in str(cell).split(","))
+    plain = "step,state" if plain == "state,step" else plain
+    if plain not in CELLS:
+        raise OptionError(f"cell: {cell!r} is not known.{nearest(plain, CELLS)} Use 'state' or 'step,state'.")
+    return plain
+
+
+def count_actions(cells: Cells, action: Integers, n_actions: int) -> Floats:
+    """Return how often each action was taken in each cell."""
+    counts = np.zeros((len(cells), n_actions))
+    _count(cells.of_row, action, counts)
+    return counts
+
+
+@compiled
+def _count(cell: Integers, action: Integers, counts: Floats) -> None:
+    for i in range(len(action)):
+        if action[i] >= 0:
+            counts[cell[i], action[i]] += 1.0

@@ -1,0 +1,1 @@
+"""Results made readable: terminal tables and a page to hand on."""

@@ -1,0 +1,80 @@
+"""Results on the terminal, and a progress bar for what takes longer than a second."""
+
+from __future__ import annotations
+
+import math
+import threading
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+DELAY = 1.0
+
+
+def console(*, error: bool = False) -> Console:
+    """Return a console; output that goes to a file or pipe is not folded at 80 columns."""
+    found = Console(stderr=error, highlight=False)
+    return found if found.is_terminal else Console(stderr=error, highlight=False, width=120)
+
+
+def print_document(content: dict[str, Any]) -> None:
+    """Print the estimates as a table on standard output, notes and warnings on standard error."""
+    level = f"{1 - content['diagnostics']['settings']['alpha']:.4g}"
+    percent = f"{100 * float(level):g}%"
+    table = Table(title=f"{content['episodes']:,} episodes, {content['steps']:,} steps, gamma {content['gamma']:g}")
+    for heading, side in (("policy", "left"), ("estimator", "left"), ("value", "right")):
+        table.add_column(heading, justify="left" if side == "left" else "right", no_wrap=heading != "policy")
+    for heading in (f"{percent} interval", "std error", "ess"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    previous = None
+    for row in content["estimates"]:
+        if previous not in (None, row["policy"]):
+            table.add_section()
+        name = "" if row["policy"] == previous else escape(row["policy"])
+        previous = row["policy"]
+        interval = f"{_number(row['ci_low'])} to {_number(row['ci_high'])}"
+        table.add_row(
+            name, row["estimator"], _number(row["value"]), interval, _number(row["std_error"]), f"{row['ess']:,.1f}"
+        )
+    console().print(table)
+    errors = console(error=True)
+    for note in content["diagnostics"]["notes"]:
+        errors.print(f"note: {escape(note)}", soft_wrap=True)
+    for warning in content["warnings"]:
+        errors.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:.6g}"
+
+
+class DelayedProgress:
+    """A progress bar on standard error that appears only if the work is still going on after a second."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("evaluating"), BarColumn(), TimeRemainingColumn(), console=console(error=True), transient=True
+        )
+        self._task = self._progress.add_task("evaluating", total=None)
+        self._timer = threading.Timer(DELAY, self._progress.start)
+        self._timer.daemon = True
+
+    def __enter__(self) -> DelayedProgress:
+        if self._progress.console.is_terminal:
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        self._progress.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)

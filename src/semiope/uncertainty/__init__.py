@@ -1,0 +1,1 @@
+"""Intervals from per-episode numerators and denominators, whatever estimator they come from."""

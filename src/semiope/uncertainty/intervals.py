@@ -1,0 +1,97 @@
+"""Confidence intervals for a ratio of sums over episodes: sum of numerators over sum of denominators.
+
+Numerators are per-episode values; denominators are 1 for ordinary estimates and the normalisers for self-normalised ones.
+Resampling draws episodes and forms the ratio anew; resampling values already divided by their normaliser would not cover.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope.errors import OptionError, nearest
+
+METHODS = ("t", "normal", "bootstrap")
+RESAMPLES = 1000
+
+
+class Interval(NamedTuple):
+    """Lower and upper end."""
+
+    low: float
+    high: float
+
+
+def interval(
+    numerators: Floats,
+    denominators: Floats,
+    *,
+    alpha: float = 0.05,
+    method: str = "t",
+    seed: int | np.random.Generator = 0,
+) -> Interval:
+    """Return an interval with nominal coverage 1 - alpha; NaN for fewer than two episodes."""
+    check_alpha(alpha)
+    check_method(method)
+    n, total = len(numerators), float(denominators.sum())
+    if n < 2 or not total:
+        return Interval(math.nan, math.nan)
+    if method == "bootstrap":
+        return _bootstrap(numerators, denominators, alpha, check_seed(seed))
+    from scipy.special import ndtri, stdtrit
+
+    value, error = float(numerators.sum()) / total, standard_error(numerators, denominators)
+    quantile = float(stdtrit(n - 1, 1 - alpha / 2) if method == "t" else ndtri(1 - alpha / 2))
+    return Interval(value - quantile * error, value + quantile * error)
+
+
+def standard_error(numerators: Floats, denominators: Floats) -> float:
+    """Return the standard error of a ratio of sums over independent episodes, by the delta method.
+
+    With value = sum x / sum y, the episode's influence is (x - value y) / mean y. For denominators of 1 this is the
+    usual standard error of a mean. NaN for fewer than two episodes.
+    """
+    n, total = len(numerators), float(denominators.sum())
+    if n < 2 or not total:
+        return math.nan
+    influence = (numerators - float(numerators.sum()) / total * denominators) / (total / n)
+    return math.sqrt(float(np.square(influence).sum()) / (n * (n - 1)))
+
+
+def check_alpha(alpha: float) -> None:
+    """Fail unless alpha is an error probability."""
+    if not 0 < alpha < 1:
+        raise OptionError(f"alpha: {alpha} is not between 0 and 1. For a 95% interval use 0.05.")
+
+
+def check_method(method: str) -> None:
+    """Fail unless the method is known."""
+    if method not in METHODS:
+        raise OptionError(f"ci: {method!r} is not known.{nearest(method, METHODS)} Use one of {', '.join(METHODS)}.")
+
+
+def check_seed(seed: int | np.random.Generator) -> np.random.Generator:
+    """Return the generator for a seed."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if seed < 0:
+        raise OptionError(f"seed: {seed} is negative. Use 0, 1, 2 ...")
+    return np.random.default_rng(seed)
+
+
+def _bootstrap(numerators: Floats, denominators: Floats, alpha: float, rng: np.random.Generator) -> Interval:
+    """Percentile bootstrap of the ratio of sums over episodes drawn with replacement."""
+    n = len(numerators)
+    ratios = np.empty(RESAMPLES)
+    for b in range(RESAMPLES):
+        times = np.bincount(rng.integers(n, size=n), minlength=n)
+        total = times @ denominators
+        ratios[b] = times @ numerators / total if total else math.nan
+    ratios = ratios[~np.isnan(ratios)]
+    if not len(ratios):
+        return Interval(math.nan, math.nan)
+    low, high = np.quantile(ratios, (alpha / 2, 1 - alpha / 2))
+    return Interval(float(low), float(high))

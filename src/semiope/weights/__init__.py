@@ -1,0 +1,1 @@
+"""How much to listen to whom: split weights and the augmented behaviour policy."""

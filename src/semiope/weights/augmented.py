@@ -1,0 +1,80 @@
+"""Mean split weights and the augmented behaviour policy (Definition 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
+from semiope.data.annotations import AlignedAnnotations
+from semiope.data.episodes import Episodes
+from semiope.policies.cells import Cells
+from semiope.policies.lookup import safe_ratio
+from semiope.weights.split import SplitWeights
+
+
+def augmented_policy(
+    behavior: Floats,
+    counts: Floats,
+    split: SplitWeights,
+    cells: Cells,
+    episodes: Episodes,
+    annotations: AlignedAnnotations,
+) -> Floats:
+    """Return pi_b+ (n_cells, n_actions) of Definition 1,
+
+        pi_b+(a|s) = sum over a' of W(a|s, a') pi_b(a'|s),
+
+    where W(a|s, a') is the mean weight of a over the samples in s that took a'. The sum over a' is taken as a sum over
+    samples, each with its own weights times pi_b(a'|s) / n(s, a'), so that no table of (cell, action, action) is needed.
+    Where a' was never logged in s (and the behaviour policy is given, so that pi_b(a'|s) may be positive all the same),
+    its mean weight is all on itself, and pi_b+ sums to one as pi_b does.
+
+    `behavior` is pi_b and `counts` is n, both (n_cells, n_actions).
+    """
+    augmented = np.where(counts == 0, behavior, 0.0)
+    per_sample = safe_ratio(behavior, counts)
+    _add_weights(
+        per_sample, cells.of_row, episodes.action, split.taken, annotations.row, annotations.action, split.annotated,
+        augmented,
+    )  # fmt: skip
+    return augmented
+
+
+def mean_split_weights(
+    split: SplitWeights, cells: Cells, episodes: Episodes, annotations: AlignedAnnotations, n_actions: int
+) -> Floats:
+    """Return W (n_cells, n_actions, n_actions): W[s, a', a] is the mean weight of a over samples in s that took a'.
+
+    Where a' was never logged in s, all weight is on a' itself. For problems small enough for such a table; the estimators
+    use `augmented_policy`, which does not need it.
+    """
+    sums = np.zeros((len(cells), n_actions, n_actions))
+    counts = np.zeros((len(cells), n_actions))
+    decided = episodes.action >= 0
+    cell, action = cells.of_row[decided], episodes.action[decided]
+    np.add.at(counts, (cell, action), 1.0)
+    np.add.at(sums, (cell, action, action), split.taken[decided])
+    cell, taken = cells.of_row[annotations.row], episodes.action[annotations.row]
+    np.add.at(sums, (cell, taken, annotations.action), split.annotated)
+    return np.where(counts[:, :, None] > 0, safe_ratio(sums, np.broadcast_to(counts[:, :, None], sums.shape)),
+                    np.eye(n_actions))  # fmt: skip
+
+
+@compiled
+def _add_weights(
+    per_sample: Floats,
+    cell: Integers,
+    action: Integers,
+    weight_taken: Floats,
+    annotated_row: Integers,
+    annotated_action: Integers,
+    weight_annotated: Floats,
+    augmented: Floats,
+) -> None:
+    for i in range(len(action)):
+        if action[i] >= 0:
+            augmented[cell[i], action[i]] += weight_taken[i] * per_sample[cell[i], action[i]]
+    for j in range(len(annotated_row)):
+        i = annotated_row[j]
+        augmented[cell[i], annotated_action[j]] += weight_annotated[j] * per_sample[cell[i], action[i]]

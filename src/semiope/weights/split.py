@@ -1,0 +1,185 @@
+"""Split weights: how each sample's weight of one is shared between what happened and what was annotated (section 3.2).
+
+At each step the action taken has weight w^a and each annotated action its w^a~, all non-negative, and they sum to one.
+Actions without an annotation have none. A weighting is a function from the data to `SplitWeights`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
+from semiope.data.annotations import AlignedAnnotations, known_actions
+from semiope.data.episodes import Episodes
+from semiope.data.labels import ABSENT, Vocabulary, encode
+from semiope.data.schema import SHOWN, Columns
+from semiope.data.tables import read_table
+from semiope.errors import OptionError, SchemaError, count, nearest
+
+# Weights that miss one by rounding only are accepted.
+ROUNDING = 1e-9
+
+
+class SplitWeights(NamedTuple):
+    """`taken` per row of the episodes, `annotated` per aligned annotation."""
+
+    taken: Floats
+    annotated: Floats
+
+
+Weighting = Callable[[Episodes, AlignedAnnotations], SplitWeights]
+
+
+def equal(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
+    """Split equally over the action taken and those annotated at that step."""
+    taken, annotated = np.empty(episodes.n_steps), np.empty(len(annotations.row))
+    _equal(annotations.row, taken, annotated)
+    return SplitWeights(taken, annotated)
+
+
+def factual(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
+    """Listen only to what happened: C-x becomes x."""
+    return SplitWeights(np.ones(episodes.n_steps), np.zeros(len(annotations.row)))
+
+
+def column(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
+    """Take the annotations' own column `weight`; the action taken keeps the rest."""
+    if not len(annotations.row):
+        return factual(episodes, annotations)
+    if annotations.weight is None:
+        raise SchemaError("annotations: weights='column' needs a column 'weight', and there is none.")
+    return with_rest_on_taken(episodes, annotations, annotations.weight)
+
+
+WEIGHTINGS: dict[str, Weighting] = {"equal": equal, "factual": factual, "column": column}
+
+
+class TableWeights:
+    """Weights given by the user as W(a'|s, a): per state, action taken and action.
+
+    Where an action was not annotated, its share stays with the action taken. Pairs (s, a) that are not listed keep all
+    weight on the action taken.
+    """
+
+    def __init__(self, shares: Floats, states: Vocabulary, actions: Vocabulary, row_of: Integers) -> None:
+        self.shares, self.states, self.actions, self.row_of = shares, states, actions, row_of
+
+    @classmethod
+    def from_array(cls, shares: Any) -> TableWeights:
+        """Build from an array (n_states, n_actions, n_actions), indexed by ids of state, action taken and action."""
+        array = np.asarray(shares, dtype=np.float64)
+        if array.ndim != 3 or array.shape[1] != array.shape[2]:
+            raise SchemaError(f"weights: an array of shape {array.shape}; give (n_states, n_actions, n_actions).")
+        n_states, n_actions = array.shape[:2]
+        row_of = np.arange(n_states * n_actions).reshape(n_states, n_actions)
+        return cls(
+            array.reshape(-1, n_actions), Vocabulary.integers(n_states), Vocabulary.integers(n_actions), row_of
+        )._checked()
+
+    @classmethod
+    def from_arrow(cls, source: Any) -> TableWeights:
+        """Build from a table with state, taken, action, weight; for each (state, taken) the weights sum to one."""
+        columns = Columns(read_table(source, "weights"), "weights", ("state", "taken", "action", "weight"))
+        state, states = encode(columns.labels("state"))
+        taken, takens = encode(columns.labels("taken"))
+        action, actions = encode(columns.labels("action"))
+        if not takens.comparable(actions):
+            raise SchemaError(f"weights: column 'taken' holds {takens.kind}, column 'action' {actions.kind}.")
+        actions = actions.extended(takens)
+        taken = actions.positions_of(takens)[taken]
+        pairs, row = np.unique(state.astype(np.int64) * len(actions) + taken, return_inverse=True)
+        shares = np.zeros((len(pairs), len(actions)))
+        np.add.at(shares, (row, action), columns.floats("weight"))
+        row_of = np.full((len(states), len(actions)), ABSENT)
+        row_of.ravel()[pairs] = np.arange(len(pairs))
+        return cls(shares, states, actions, row_of)._checked()
+
+    def _checked(self) -> TableWeights:
+        wrong = (~np.isfinite(self.shares) | (self.shares < 0)).any(axis=1)
+        wrong |= np.abs(self.shares.sum(axis=1) - 1) > ROUNDING
+        if wrong.any():
+            places = [np.argwhere(self.row_of == row)[0] for row in np.flatnonzero(wrong)[:SHOWN]]
+            shown = "; ".join(f"state {self.states[s]!r}, action taken {self.actions[a]!r}" for s, a in places)
+            n = int(wrong.sum())
+            raise SchemaError(f"weights: {count(n, 'group')} not in [0, 1] with sum 1. First: {shown}.")
+        return self
+
+    def bind(self, actions: Vocabulary) -> Weighting:
+        """Return the weighting for data whose action ids belong to `actions`."""
+        own_action = self.actions.positions_of(actions)
+        known_actions(self.actions, actions, "weights")
+
+        def table(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
+            own_state = self.states.positions_of(episodes.states)[episodes.state[annotations.row]]
+            own_taken = own_action[episodes.action[annotations.row]]
+            known = (own_state != ABSENT) & (own_taken != ABSENT)
+            row = np.where(known, self.row_of[own_state, own_taken], ABSENT)
+            share = np.where(row == ABSENT, 0.0, self.shares[row, own_action[annotations.action]])
+            share[own_action[annotations.action] == ABSENT] = 0.0
+            return with_rest_on_taken(episodes, annotations, share)
+
+        return table
+
+
+def weighting(weights: Any, actions: Vocabulary) -> Weighting:
+    """Return the weighting for a name, an array (n_states, n_actions, n_actions), a table or a file."""
+    if isinstance(weights, str) and weights in WEIGHTINGS:
+        return WEIGHTINGS[weights]
+    if isinstance(weights, str) and "." not in weights:
+        raise OptionError(
+            f"weights: {weights!r} is not known.{nearest(weights, WEIGHTINGS)} "
+            f"Use one of {', '.join(WEIGHTINGS)}, or a table with state, taken, action, weight."
+        )
+    if isinstance(weights, np.ndarray | list):
+        return TableWeights.from_array(weights).bind(actions)
+    if isinstance(weights, TableWeights):
+        return weights.bind(actions)
+    return TableWeights.from_arrow(weights).bind(actions)
+
+
+def with_rest_on_taken(episodes: Episodes, annotations: AlignedAnnotations, share: Floats) -> SplitWeights:
+    """Give the annotated actions their shares and the action taken what is left at each step."""
+    taken = np.ones(episodes.n_steps)
+    _subtract(annotations.row, share, taken)
+    split = SplitWeights(np.where((taken < 0) & (taken > -ROUNDING), 0.0, taken), share)
+    check(split, episodes)
+    return split
+
+
+def check(split: SplitWeights, episodes: Episodes) -> None:
+    """Fail unless the weights are numbers, non-negative, and leave no step with more than one in all."""
+    if not np.isfinite(split.annotated).all() or (split.annotated < 0).any():
+        raise SchemaError("weights: every weight must be a number that is not negative.")
+    over = np.flatnonzero(split.taken < 0)
+    if len(over):
+        shown = "; ".join(episodes.describe_row(int(row)) for row in over[:SHOWN])
+        raise SchemaError(
+            f"weights: the annotations' weights exceed 1 at {count(len(over), 'step')}. First: {shown}. "
+            "Weights of one step sum to at most 1; the action taken keeps the rest."
+        )
+
+
+@compiled
+def _equal(row: Integers, taken: Floats, annotated: Floats) -> None:
+    taken[:] = 1.0
+    start = 0
+    while start < len(row):
+        stop = start
+        while stop < len(row) and row[stop] == row[start]:
+            stop += 1
+        share = 1.0 / (1 + stop - start)
+        taken[row[start]] = share
+        annotated[start:stop] = share
+        start = stop
+
+
+@compiled
+def _subtract(row: Integers, share: Floats, taken: Floats) -> None:
+    for i in range(len(row)):
+        taken[row[i]] -= share[i]
+
+
