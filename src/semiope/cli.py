@@ -139,7 +139,8 @@ def _evaluate(
     logged_by = so.read_policy(behavior, name="behavior") if behavior not in (None, "count") else behavior
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", so.StatisticalWarning)  # they are printed with the results
-        return so.evaluate(logs, found, annotations=answers, behavior=logged_by, **options)
+        results: dict[str, Results] = so.evaluate(logs, found, annotations=answers, behavior=logged_by, **options)
+    return results
 
 
 def _deliver(
@@ -188,4 +189,4 @@ def _write(target: str | None, text: str) -> None:
     if target == "-":
         sys.stdout.write(text)
     elif target is not None:
-        write_whole(Path(target), lambda partial: partial.write_text(text, encoding="utf-8") and None)
+        write_whole(Path(target), lambda partial: partial.write_bytes(text.encode()))

@@ -16,10 +16,13 @@ from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnose.support import unsupported_mass
 from semiope.errors import OptionError, StatisticalWarning, count
 from semiope.estimate.evidence import AnyPolicy, Evidence, Problem, gather
-from semiope.estimate.passes import Progress, episode_values
+from semiope.estimate.passes import episode_values
 from semiope.estimate.registry import ESTIMATORS, canonical, chosen
 from semiope.estimate.result import Estimate
 from semiope.policies.policy import Policy, RowPolicy, read_policy
+
+Names = Sequence[str] | str | None
+Progress = Callable[[int, int], None]
 
 # Below this share of decisions, a lack of support is noted in the diagnostics but not warned about.
 NEGLIGIBLE_MASS = 1e-9
@@ -44,9 +47,7 @@ class Results(Mapping[str, Estimate]):
     def __len__(self) -> int:
         return len(self.estimates)
 
-    def rows(
-        self, alpha: float = 0.05, ci: str = "t", seed: int | np.random.Generator = 0
-    ) -> list[dict[str, float | str]]:
+    def rows(self, alpha: float = 0.05, ci: str = "t", seed: int | np.random.Generator = 0) -> list[dict[str, Any]]:
         """Return one row an estimator, as in the command line's JSON."""
         rows = []
         for name, estimate in self.estimates.items():
@@ -63,9 +64,15 @@ class Results(Mapping[str, Estimate]):
 
 
 @overload
-def evaluate(episodes: Any, policy: Mapping[str, Any], **options: Any) -> dict[str, Results]: ...
+def evaluate(
+    episodes: Any, policy: Mapping[str, AnyPolicy], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
+    estimators: Names = ..., weights: Any = ..., gamma: float = ..., progress: Progress | None = ...,
+) -> dict[str, Results]: ...  # fmt: skip
 @overload
-def evaluate(episodes: Any, policy: Any, **options: Any) -> Results: ...
+def evaluate(
+    episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
+    estimators: Names = ..., weights: Any = ..., gamma: float = ..., progress: Progress | None = ...,
+) -> Results: ...  # fmt: skip
 
 
 def evaluate(
@@ -75,10 +82,10 @@ def evaluate(
     annotations: Any = None,
     behavior: Any = None,
     cell: str = "state",
-    estimators: Sequence[str] | str | None = None,
+    estimators: Names = None,
     weights: Any = "equal",
     gamma: float = 1.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Results | dict[str, Results]:
     """Estimate the value of one policy, or of each in a dict, from logged episodes and counterfactual annotations.
 
@@ -93,7 +100,8 @@ def evaluate(
     estimators
         Names or aliases. None: is, wis, pdis, pdwis, and with annotations also c-pdis and c-pdwis.
     weights
-        "equal", "factual", "column", an array (n_states, n_actions, n_actions), or a table of state, taken, action, weight.
+        "equal", "factual", "column", an array (n_states, n_actions, n_actions), or a table of state, taken, action
+        and weight.
     gamma
         Discount factor.
     progress
@@ -104,9 +112,10 @@ def evaluate(
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
     if annotations is not None and not isinstance(annotations, Annotations):
         annotations = read_annotations(annotations)
-    several = isinstance(policy, Mapping)
+    several = isinstance(policy, Mapping) and not {"action", "prob"} <= set(policy)  # else the columns of one policy
     policies = {
-        str(name): _as_policy(one, f"policy {name!r}") for name, one in (policy if several else {"policy": policy}).items()
+        str(name): _as_policy(one, f"policy {name!r}")
+        for name, one in (policy if several else {"policy": policy}).items()
     }
     if not policies:
         raise OptionError("policy: no policy given.")
@@ -127,7 +136,7 @@ def evaluate(
     return results if several else results["policy"]
 
 
-def _evaluate_one(problem: Problem, names: Sequence[str], settings: dict[str, Any], progress: Progress) -> Results:
+def _evaluate_one(problem: Problem, names: Sequence[str], settings: dict[str, Any], told: _Told) -> Results:
     """Run each recipe once, and make of it every estimate that was asked for."""
     for requirement in dict.fromkeys(ESTIMATORS[name].requires for name in names):
         if requirement:
@@ -137,7 +146,7 @@ def _evaluate_one(problem: Problem, names: Sequence[str], settings: dict[str, An
     for name in names:
         estimator = ESTIMATORS[name]
         if estimator.recipe not in values:
-            values[estimator.recipe] = episode_values(problem, estimator.recipe, progress)
+            values[estimator.recipe] = episode_values(problem, estimator.recipe, told)
         estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
     results = Results(problem.name, estimates, settings, _notes(problem.evidence))
     _judge_support(problem, results)
@@ -156,7 +165,9 @@ def _judge_support(problem: Problem, results: Results) -> None:
             asked.setdefault(support, []).append(name)
     for support, names in asked.items():
         mass, states = unsupported_mass(problem, problem.evidence.derived(support))
-        results.diagnostics.setdefault("unsupported_mass", {})["logged" if "pdis" in names or "is" in names else "augmented"] = mass
+        results.diagnostics.setdefault("unsupported_mass", {})[
+            "logged" if "pdis" in names or "is" in names else "augmented"
+        ] = mass
         if mass > NEGLIGIBLE_MASS:
             worst = ", ".join(f"{state!r} ({share:.0%})" for state, share in states)
             results.warnings.append(
@@ -192,7 +203,9 @@ def _notes(evidence: Evidence) -> dict[str, Any]:
             "already say what happened."
         )
     if annotations.n_pooled:
-        notes.append(f"{count(annotations.n_pooled, 'repeated annotation')} pooled with others of the same step and action.")
+        notes.append(
+            f"{count(annotations.n_pooled, 'repeated annotation')} pooled with others of the same step and action."
+        )
     return {
         "annotations": len(annotations.row),
         "annotations_of_action_taken": len(annotations.taken),
@@ -214,7 +227,7 @@ def _origin(behavior: Any, episodes: Episodes) -> str:
 class _Told:
     """Counts rows over all passes for whoever wants to show progress."""
 
-    def __init__(self, progress: Callable[[int, int], None] | None, total: int) -> None:
+    def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
     def __call__(self, rows: int) -> None:

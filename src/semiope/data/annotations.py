@@ -14,7 +14,7 @@ from semiope._compiled import compiled
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary, encode
 from semiope.data.schema import SHOWN, Columns
-from semiope.data.tables import from_columns, read_table, write_table
+from semiope.data.tables import from_columns, read_table, with_columns, write_table
 from semiope.errors import SchemaError, count, nearest
 
 REQUIRED = ("episode", "step", "action", "value")
@@ -101,10 +101,7 @@ class Annotations:
         for name in OPTIONAL:
             if getattr(self, name) is not None:
                 columns[name] = pa.array(getattr(self, name))
-        table = pa.table(columns)
-        for name in self.extra.column_names if self.extra is not None else ():
-            table = table.append_column(name, self.extra.column(name))
-        return table
+        return with_columns(pa.table(columns), self.extra)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -151,7 +148,8 @@ def align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) -> 
     if n_undecided:
         undecided = episodes.action[row] == ABSENT
         raise _at_steps("annotations: steps without a decision cannot be annotated", undecided, row, episodes)
-    taken, keep = np.zeros(0, dtype=np.int64), slice(None)
+    taken: Integers = np.zeros(0, dtype=np.int64)
+    keep: Integers | slice = slice(None)
     if n_taken or not in_order:
         is_taken = action == episodes.action[row]
         taken, kept = np.flatnonzero(is_taken), np.flatnonzero(~is_taken)

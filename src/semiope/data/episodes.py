@@ -15,7 +15,7 @@ from semiope._arrays import Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.labels import ABSENT, Vocabulary, encode
 from semiope.data.schema import Columns
-from semiope.data.tables import from_columns, read_table, write_table
+from semiope.data.tables import from_columns, read_table, with_columns, write_table
 
 REQUIRED = ("episode", "step", "state", "action", "reward")
 
@@ -131,10 +131,7 @@ class Episodes:
         }
         if self.behavior_prob is not None:
             columns["behavior_prob"] = pa.array(self.behavior_prob, mask=np.isnan(self.behavior_prob))
-        table = pa.table(columns)
-        for column in self.extra.column_names if self.extra is not None else ():
-            table = table.append_column(column, self.extra.column(column))
-        return table
+        return with_columns(pa.table(columns), self.extra)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -188,5 +185,3 @@ def _check_steps(columns: Columns, episode: Integers, step: Integers, order: Int
     gap = same & np.r_[False, step[1:] != step[:-1] + 1]
     if gap.any():
         columns.fail("step", "skips a number", order[gap], "Number the steps of each episode 0, 1, 2 ... without gaps.")
-
-

@@ -48,7 +48,8 @@ class Vocabulary:
         if not len(self) or not len(other) or self.kind != other.kind:
             return np.full(len(other), ABSENT, dtype=np.int64)
         found = pc.fill_null(pc.index_in(other.labels, value_set=self.labels), ABSENT)
-        return found.to_numpy(zero_copy_only=False).astype(np.int64)
+        positions: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        return positions
 
     def extended(self, other: Vocabulary) -> Vocabulary:
         """Return this vocabulary with the labels of `other` that it lacks put behind; ids given before stay valid."""
@@ -72,13 +73,10 @@ def encode(column: pa.Array) -> tuple[Integers, Vocabulary]:
 
 
 def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
-    present = np.ones(0, dtype=np.bool_)
-    if column.null_count:
-        present = column.is_valid().to_numpy(zero_copy_only=False)
-        column = pc.fill_null(column, pc.min(column))
-    values = column.to_numpy()
-    if not len(values) or (len(present) and not present.any()):
-        return np.full(len(values), ABSENT, dtype=np.int8), Vocabulary(pa.array([], pa.int64()))
+    if column.null_count == len(column):
+        return np.full(len(column), ABSENT, dtype=np.int8), Vocabulary(pa.array([], pa.int64()))
+    missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    values = (column if missing is None else pc.fill_null(column, pc.min(column))).to_numpy()
     low, high = int(values.min()), int(values.max())
     if high - low < 4 * len(values) + 65536:
         seen = np.zeros(high - low + 1, dtype=np.int64)
@@ -90,8 +88,8 @@ def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
     else:
         labels, inverse = np.unique(values, return_inverse=True)
         ids = inverse.astype(id_dtype(len(labels)))
-    if len(present):
-        ids[~present] = ABSENT
+    if missing is not None:
+        ids[missing] = ABSENT
     return ids, Vocabulary(pa.array(labels))
 
 

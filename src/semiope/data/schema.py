@@ -53,7 +53,7 @@ class Columns:
             values = self._whole_numbers(column, values)
         elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             values = self._cast(column, values, pa.int64())
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
             values = values.cast(pa.string())
             values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
         else:

@@ -27,7 +27,7 @@ def read_table(source: Any, name: str) -> pa.Table:
         return from_columns(source, name)
     if hasattr(source, "__arrow_c_stream__"):
         try:
-            return pa.table(source)
+            return _without_views(pa.table(source))
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise _unusable(name, error) from None
     raise SchemaError(
@@ -53,6 +53,14 @@ def from_columns(columns: Mapping[str, Any], name: str) -> pa.Table:
     return pa.table(arrays)
 
 
+def with_columns(table: pa.Table, extra: pa.Table | None) -> pa.Table:
+    """Return the table with the columns of another put behind."""
+    if extra is not None:
+        for name in extra.column_names:
+            table = table.append_column(name, extra.column(name))
+    return table
+
+
 def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
     """Write a table as Parquet, CSV or Feather by suffix; the file appears whole or not at all."""
     target = Path(path)
@@ -60,7 +68,7 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
     write_whole(target, lambda partial: writer(table, partial))
 
 
-def write_whole(target: Path, write: Callable[[Path], None]) -> None:
+def write_whole(target: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `target`, then put it in place in one move."""
     try:
         handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -77,6 +85,14 @@ def write_whole(target: Path, write: Callable[[Path], None]) -> None:
         raise SchemaError(f"cannot write {target}: {error.strerror or error}.") from None
     finally:
         Path(partial).unlink(missing_ok=True)
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Turn string views (polars) into plain strings, which all of Arrow's functions know."""
+    fields = [
+        field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 def _array(values: Any) -> pa.Array:

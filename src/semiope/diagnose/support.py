@@ -16,7 +16,8 @@ WORST = 3
 
 class Unsupported(NamedTuple):
     """`mass` is the share of the policy's decisions, at the steps logged, on actions without support; `states` are the
-    state labels that contribute most to it, with their own share."""
+    state labels that contribute most to it, with their own share.
+    """
 
     mass: float
     states: list[tuple[int | str, float]]
@@ -45,13 +46,13 @@ def unsupported_mass(problem: Problem, support: Floats) -> Unsupported:
 def _row_by_row(problem: Problem, support: Floats) -> Floats:
     """Unsupported mass per cell where the policy's probabilities are not a table over the same cells."""
     evidence = problem.evidence
-    action = evidence.episodes.action
+    action, lacking = evidence.episodes.action, np.zeros(len(evidence.cells))
     if isinstance(problem.policy, RowPolicy):
         row, chosen, prob = problem.policy.on(evidence.episodes, evidence.actions, problem.name)
         keep = (action[row] >= 0) & (support[evidence.cells.of_row[row], chosen] <= 0)
-        return np.bincount(evidence.cells.of_row[row[keep]], weights=prob[keep], minlength=len(evidence.cells))
+        np.add.at(lacking, evidence.cells.of_row[row[keep]], prob[keep])
+        return lacking
     assert isinstance(problem.evaluation, TableLookup)
-    lacking = np.zeros(len(evidence.cells))
     decided = action >= 0
     pairs = np.stack([evidence.cells.of_row[decided], problem.evaluation.cell[decided]])
     unique, times = np.unique(pairs, axis=1, return_counts=True)

@@ -21,7 +21,7 @@ from semiope.estimate.scan import Terms
 
 
 def counterfactual(slab: Slab) -> Terms:
-    """f = w rho of the action taken, c = sum of w rho g and k = sum of w rho over the annotated actions."""
+    """F = w rho of the action taken, c = sum of w rho g and k = sum of w rho over the annotated actions."""
     share = slab.weight_annotated * slab.ratio_annotated(augmented)
     return Terms(
         f=slab.weight_taken * slab.ratio_taken(augmented),
@@ -31,12 +31,10 @@ def counterfactual(slab: Slab) -> Terms:
 
 
 def closed_form(slab: Slab) -> Terms:
-    """f = pi_e of the action taken, c = sum of pi_e g: what equal weights come to if everything is annotated."""
+    """F = pi_e of the action taken, c = sum of pi_e g: what equal weights come to if everything is annotated."""
     evaluation = slab.problem.evaluation
     share = evaluation.annotated(slab.entries)
-    return Terms(
-        f=evaluation.taken(slab.rows), c=slab.sum_per_row(share * slab.annotation), k=slab.sum_per_row(share)
-    )
+    return Terms(f=evaluation.taken(slab.rows), c=slab.sum_per_row(share * slab.annotation), k=slab.sum_per_row(share))
 
 
 def require_full_annotation(problem: Problem) -> None:

@@ -31,8 +31,9 @@ ROWS_PER_SLAB = 1 << 17
 class Evidence:
     """All that does not depend on the policy under evaluation.
 
-    `behavior_table` is pi_b per cell and action, `counts` how often each action was taken in each cell; `behavior` looks
-    pi_b up at the actions taken. Action ids are those of `actions`: the logged ones first, then those known otherwise.
+    `behavior_table` is pi_b per cell and action, `counts` how often each action was taken in each cell; `behavior`
+    looks pi_b up at the actions taken. Action ids are those of `actions`: the logged ones first, then those that only
+    policies know.
     """
 
     episodes: Episodes
@@ -115,9 +116,7 @@ def augmented(evidence: Evidence) -> Lookup:
     change = evidence.lookup(safe_ratio(table, evidence.behavior_table))
     all_rows = slice(0, evidence.episodes.n_steps)
     all_annotated = slice(0, len(evidence.annotations.row))
-    return RowLookup(
-        evidence.behavior.taken(all_rows) * change.taken(all_rows), in_cells.annotated(all_annotated)
-    )
+    return RowLookup(evidence.behavior.taken(all_rows) * change.taken(all_rows), in_cells.annotated(all_annotated))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +155,8 @@ class Problem:
     def choices(self) -> Integers:
         """Return how many actions the policy may take at each row."""
         if isinstance(self.evaluation, TableLookup):
-            return np.count_nonzero(self.evaluation.table, axis=1)[self.evaluation.cell]
+            in_cell: Integers = np.count_nonzero(self.evaluation.table, axis=1)
+            return in_cell[self.evaluation.cell]
         assert isinstance(self.policy, RowPolicy)
         row, _, prob = self.policy.on(self.evidence.episodes, self.evidence.actions, self.name)
         return np.bincount(row[prob > 0], minlength=self.evidence.episodes.n_steps)

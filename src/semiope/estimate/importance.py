@@ -15,5 +15,5 @@ from semiope.estimate.scan import Terms
 
 
 def importance(slab: Slab) -> Terms:
-    """f = rho: the ratio of the action taken, 1 where there was no decision."""
+    """F = rho: the ratio of the action taken, 1 where there was no decision."""
     return Terms(slab.ratio_taken(behavior))

@@ -24,7 +24,7 @@ from semiope.policies.lookup import Lookup
 
 def naive_unweighted(slab: Slab) -> Terms:
     """Each of an episode's L samples weighs 1; divide by the number of samples."""
-    return _naive(slab, pooled_unweighted)._replace(count=1 + slab.annotations_per_episode())
+    return _naive(slab, pooled_unweighted)._replace(samples=1 + slab.annotations_per_episode())
 
 
 def naive_weighted(slab: Slab) -> Terms:
@@ -43,7 +43,7 @@ def pooled_weighted(evidence: Evidence) -> Lookup:
 
 
 def _naive(slab: Slab, pooled: Callable[[Evidence], Lookup]) -> Terms:
-    """f = rho, c = sum of rho g, k = sum of rho over the annotated actions: all samples of an episode at once."""
+    """F = rho, c = sum of rho g, k = sum of rho over the annotated actions: all samples of an episode at once."""
     ratio = slab.ratio_annotated(pooled)
     return Terms(
         f=slab.ratio_taken(pooled),
@@ -72,7 +72,7 @@ def _count_samples(
     weighted: bool,
     counts: Floats,
 ) -> None:
-    """Count actions over all samples; a logged step is part of the logged episode and of each sample that ends later."""
+    """Count actions over all samples; a logged step is part of the logged episode and of every sample ending later."""
     stop = len(annotated_row)
     for i in range(len(offsets) - 2, -1, -1):
         start = stop

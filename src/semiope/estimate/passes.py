@@ -44,9 +44,9 @@ def episode_values(problem: Problem, recipe: Recipe, progress: Progress | None =
             slab.reward, slab.offsets, problem.gamma, terms, values.part(*here), normalizers.part(*here),
             whole=recipe.whole,
         )  # fmt: skip
-        if terms.count is not None:
+        if terms.samples is not None:
             counts = np.empty(n) if counts is None else counts
-            counts[slab.first : slab.last] = terms.count
+            counts[slab.first : slab.last] = terms.samples
         if terms.k_squared is not None:
             squares = Scaled.empty(n) if squares is None else squares
             _scan_squares(slab, terms, squares.part(*here))
@@ -138,9 +138,10 @@ class _StepSums:
             common = int(max(scale, self.exponent[t]))
             total = math.ldexp(finished, scale - common) + math.ldexp(self.ratios[t], int(self.exponent[t]) - common)
             means[t], scales[t] = total / self.n_episodes, common
-            finished, scale = math.ldexp(finished, scale - common) + math.ldexp(
-                self.ended[t], int(self.exponent[t]) - common
-            ), common
+            finished, scale = (
+                math.ldexp(finished, scale - common) + math.ldexp(self.ended[t], int(self.exponent[t]) - common),
+                common,
+            )
         return means, scales
 
 

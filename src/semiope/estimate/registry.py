@@ -18,8 +18,8 @@ class Estimator(NamedTuple):
     """A recipe for per-episode values, and how they become an estimate.
 
     `self_normalized` divides by the sum of the normalisers instead of by the number of episodes; `unbiased` holds for a
-    known behaviour policy, full support and right annotations; `support` is the policy outside whose support it is blind;
-    `requires` fails where the data do not hold what the estimator needs.
+    known behaviour policy, full support and right annotations; `support` is the policy outside whose support it is
+    blind; `requires` fails where the data do not hold what the estimator needs.
     """
 
     recipe: Recipe
@@ -54,7 +54,9 @@ ESTIMATORS: dict[str, Estimator] = {
     "c-is": Estimator(_C_IS, "is with annotations, by split weights", unbiased=True, support=augmented_table),
     "c-wis": Estimator(_C_IS, "c-is, divided by the sum of ratios", self_normalized=True, support=augmented_table),
     "c-pdis": Estimator(_C_PDIS, "pdis with annotations, by split weights", unbiased=True, support=augmented_table),
-    "c-pdwis": Estimator(_C_PDIS, "c-pdis, divided by the sum of ratios", self_normalized=True, support=augmented_table),
+    "c-pdwis": Estimator(
+        _C_PDIS, "c-pdis, divided by the sum of ratios", self_normalized=True, support=augmented_table
+    ),
     "c*-is": Estimator(
         Recipe(closed_form, whole=True), "c-is in closed form, all annotated, equal weights", unbiased=True,
         requires=require_full_annotation,
@@ -94,14 +96,12 @@ def canonical(name: str) -> str:
     plain = ALIASES.get(plain, plain)
     if plain not in ESTIMATORS:
         known = [*ESTIMATORS, *ALIASES]
-        raise OptionError(
-            f"estimators: {name!r} is not known.{nearest(plain, known)} Known: {', '.join(ESTIMATORS)}."
-        )
+        raise OptionError(f"estimators: {name!r} is not known.{nearest(plain, known)} Known: {', '.join(ESTIMATORS)}.")
     return plain
 
 
 def chosen(names: Iterable[str] | None, *, annotated: bool) -> list[str]:
-    """Return the canonical names asked for, each once; by default the offline ones, with annotations also c-pdis ones."""
+    """Return the canonical names asked for, each once; by default the offline ones, with annotations also c-pd(w)is."""
     if names is None:
         names = (*OFFLINE, *SEMI_OFFLINE) if annotated else OFFLINE
     if isinstance(names, str):

@@ -14,7 +14,7 @@ from semiope.uncertainty.intervals import Interval, interval, standard_error
 
 
 class EpisodeValues(NamedTuple):
-    """Per-episode values v and normalisers m, scaled: the true ones are v * 2**value_exponent, m * 2**normalizer_exponent.
+    """Per-episode values v and normalisers m; the true ones are v * 2**value_exponent and m * 2**normalizer_exponent.
 
     Both exponents are 0 unless float64 cannot hold the true ones. `counts` are the samples that each episode stands
     for (None: one each), `squares` the sums of their squared normalisers (None: m**2).

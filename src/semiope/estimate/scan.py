@@ -27,7 +27,7 @@ BIG, SMALL, SHIFT = 2.0**300, 2.0**-300, 300
 
 class Terms(NamedTuple):
     """What an estimator prepares: per row `f`, and `c` and `k` if it uses annotations; per episode, if not one,
-    `weight` (multiplies v and m) and `count` (of samples the episode stands for). `k_squared` is given if an episode
+    `weight` (multiplies v and m) and `samples` (how many the episode stands for). `k_squared` is given if an episode
     stands for several samples, so that the squares of their ratios can be summed for the effective sample size.
     """
 
@@ -35,7 +35,7 @@ class Terms(NamedTuple):
     c: Floats | None = None
     k: Floats | None = None
     weight: Floats | None = None
-    count: Floats | None = None
+    samples: Floats | None = None
     k_squared: Floats | None = None
 
 

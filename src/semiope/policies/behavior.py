@@ -27,4 +27,4 @@ def estimate_behavior(episodes: Episodes, *, cell: str = "state") -> Policy:
 def shares(counts: Floats) -> Floats:
     """Return each row of counts divided by its sum; rows without counts stay zero."""
     totals = counts.sum(axis=1, keepdims=True)
-    return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
+    return counts / np.where(totals > 0, totals, 1.0)

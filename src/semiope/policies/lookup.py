@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -65,10 +65,12 @@ class RowLookup:
 
 def divide(numerator: Lookup, denominator: Lookup) -> Lookup:
     """Return the ratio of two lookups, 0 where the denominator is 0: no sample has weight there."""
-    if isinstance(numerator, TableLookup) and isinstance(denominator, TableLookup):
-        if numerator.cell is denominator.cell:
-            table = safe_ratio(numerator.table, denominator.table)
-            return TableLookup(table, numerator.cell, numerator.episodes, numerator.annotations)
+    if (
+        isinstance(numerator, TableLookup)
+        and isinstance(denominator, TableLookup)
+        and numerator.cell is denominator.cell
+    ):
+        return replace(numerator, table=safe_ratio(numerator.table, denominator.table))
     listed = [_listed(lookup) for lookup in (numerator, denominator)]
     return RowLookup(
         safe_ratio(listed[0].of_taken, listed[1].of_taken), safe_ratio(listed[0].of_annotated, listed[1].of_annotated)

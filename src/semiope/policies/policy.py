@@ -38,7 +38,8 @@ class Policy:
         table = np.asarray(probs, dtype=np.float64)
         if table.ndim not in (2, 3) or not table.size:
             raise SchemaError(
-                f"policy: an array of shape {table.shape}; give (n_states, n_actions) or (n_steps, n_states, n_actions)."
+                f"policy: an array of shape {table.shape}; "
+                "give (n_states, n_actions) or (n_steps, n_states, n_actions)."
             )
         n_states, n_actions = table.shape[-2:]
         rows = np.arange(table.size // n_actions)
@@ -95,7 +96,8 @@ class Policy:
 
     def on(self, cells: Cells, states: Vocabulary, actions: Vocabulary, used: Floats, name: str) -> Floats:
         """Return the probabilities (n_cells, n_actions) with ids of `states` and `actions`; cells with `used` > 0 must
-        be known to the policy."""
+        be known to the policy.
+        """
         if not self.states.comparable(states):
             raise SchemaError(
                 f"{name}: column 'state' holds {self.states.kind}, that of the episodes {states.kind}. "
@@ -213,9 +215,7 @@ class RowPolicy:
         """Move a share epsilon of each action's probability to the other actions, equally (see `Policy.soften`)."""
         _check_epsilon(epsilon)
         n = len(self.actions)
-        _, first, row = np.unique(
-            self.step * len(self.labels) + self.episode, return_index=True, return_inverse=True
-        )
+        _, first, row = np.unique(self.step * len(self.labels) + self.episode, return_index=True, return_inverse=True)
         probs = np.zeros((len(first), n))
         probs[row, self.action] = self.prob
         probs = (1 - epsilon) * probs + epsilon * (1 - probs) / max(n - 1, 1)
@@ -239,6 +239,23 @@ class RowPolicy:
             raise SchemaError(f"{name}: no probabilities for {count(len(missing), 'decision')}. First: {shown}.")
         order = np.lexsort((action, row))
         return row[order], action[order], self.prob[order]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table in the format of policies given row by row."""
+        columns = {
+            "episode": self.labels.labels.take(pa.array(self.episode)),
+            "step": pa.array(self.step),
+            "action": self.actions.labels.take(pa.array(self.action)),
+            "prob": pa.array(self.prob),
+        }
+        return pa.table(columns)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write as Parquet, CSV or Feather, by suffix."""
+        write_table(self.to_arrow(), path)
 
     def __repr__(self) -> str:
         return f"RowPolicy({len(self.prob):,} probabilities for {len(self.labels):,} episodes)"

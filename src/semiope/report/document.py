@@ -10,9 +10,7 @@ from typing import Any
 from semiope.pipeline import Results
 
 
-def document(
-    results: Mapping[str, Results], *, alpha: float = 0.05, ci: str = "t", seed: int = 0
-) -> dict[str, Any]:
+def document(results: Mapping[str, Results], *, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> dict[str, Any]:
     """Return the results of several policies as one document: settings, estimates, diagnostics, warnings."""
     first = next(iter(results.values()))
     settings = dict(first.settings)

@@ -77,4 +77,5 @@ class DelayedProgress:
         self._progress.stop()
 
     def __call__(self, done: int, total: int) -> None:
+        """Tell how far the work has come."""
         self._progress.update(self._task, completed=done, total=total)

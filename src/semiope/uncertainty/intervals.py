@@ -1,7 +1,7 @@
 """Confidence intervals for a ratio of sums over episodes: sum of numerators over sum of denominators.
 
-Numerators are per-episode values; denominators are 1 for ordinary estimates and the normalisers for self-normalised ones.
-Resampling draws episodes and forms the ratio anew; resampling values already divided by their normaliser would not cover.
+Numerators are per-episode values; denominators are 1 for ordinary estimates and the normalisers for self-normalised
+ones. Resampling draws episodes and forms the ratio anew: values already divided by their normaliser would not cover.
 """
 
 from __future__ import annotations

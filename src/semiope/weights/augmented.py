@@ -26,9 +26,9 @@ def augmented_policy(
         pi_b+(a|s) = sum over a' of W(a|s, a') pi_b(a'|s),
 
     where W(a|s, a') is the mean weight of a over the samples in s that took a'. The sum over a' is taken as a sum over
-    samples, each with its own weights times pi_b(a'|s) / n(s, a'), so that no table of (cell, action, action) is needed.
-    Where a' was never logged in s (and the behaviour policy is given, so that pi_b(a'|s) may be positive all the same),
-    its mean weight is all on itself, and pi_b+ sums to one as pi_b does.
+    samples, each with its own weights times pi_b(a'|s) / n(s, a'): no table of (cell, action, action) is needed. Where
+    a' was never logged in s (and the behaviour policy is given, so that pi_b(a'|s) may be positive all the same), its
+    mean weight is all on itself, and pi_b+ sums to one as pi_b does.
 
     `behavior` is pi_b and `counts` is n, both (n_cells, n_actions).
     """
@@ -46,8 +46,8 @@ def mean_split_weights(
 ) -> Floats:
     """Return W (n_cells, n_actions, n_actions): W[s, a', a] is the mean weight of a over samples in s that took a'.
 
-    Where a' was never logged in s, all weight is on a' itself. For problems small enough for such a table; the estimators
-    use `augmented_policy`, which does not need it.
+    Where a' was never logged in s, all weight is on a' itself. For problems small enough for such a table: the
+    estimators use `augmented_policy`, which does not need it.
     """
     sums = np.zeros((len(cells), n_actions, n_actions))
     counts = np.zeros((len(cells), n_actions))

@@ -181,5 +181,3 @@ def _equal(row: Integers, taken: Floats, annotated: Floats) -> None:
 def _subtract(row: Integers, share: Floats, taken: Floats) -> None:
     for i in range(len(row)):
         taken[row[i]] -= share[i]
-
-

@@ -1,0 +1,181 @@
+"""The measurements themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from semiope.bench.data import Synthetic, synthetic
+from semiope.errors import StatisticalWarning
+from semiope.estimate.evidence import Problem, gather
+from semiope.estimate.passes import episode_values
+from semiope.estimate.registry import ESTIMATORS
+from semiope.pipeline import evaluate
+
+EPISODES = 100_000
+BOTH = ["pdis", "pdwis", "c-pdis", "c-pdwis"]
+Job = Callable[[], object]
+
+
+class Measurement(NamedTuple):
+    """`measured` must stay under `bar`; both in units of `relative_to`."""
+
+    name: str
+    measured: float
+    bar: float
+    relative_to: str
+
+    @property
+    def met(self) -> bool:
+        """Whether the bar was kept."""
+        return self.measured <= self.bar
+
+
+def measure(*, quick: bool = False) -> list[Measurement]:
+    """Measure everything; `quick` takes a tenth of the data."""
+    data = synthetic(EPISODES // 10 if quick else EPISODES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StatisticalWarning)
+        return [*_in_memory(data), _memory(data), _from_disk(data), *_start_up()]
+
+
+def print_measurements(measurements: list[Measurement]) -> None:
+    """Print a table."""
+    from rich.table import Table
+
+    from semiope.report.terminal import console
+
+    table = Table(title="semiope bench")
+    for heading in ("what", "measured", "bar", "in units of", ""):
+        table.add_column(heading, justify="right" if heading in ("measured", "bar") else "left")
+    for one in measurements:
+        verdict = "met" if one.met else "[red]NOT MET[/]"
+        table.add_row(one.name, f"{one.measured:.2f}", f"{one.bar:g}", one.relative_to, verdict)
+    console().print(table)
+
+
+def _in_memory(data: Synthetic) -> list[Measurement]:
+    episodes, annotations = data.episodes, data.annotations
+    policy = data.policies["p0"]
+    logged = [episodes.state, episodes.action, episodes.reward]
+    answered = [annotations.episode, annotations.step, annotations.action, annotations.value]
+    evidence = gather(episodes, annotations, [policy], behavior=None, cell="state", weights="equal")
+    problem = Problem.of("p0", policy, evidence, 0.99)
+    seconds = best(
+        {
+            "floor": lambda: [column.sum() for column in logged],
+            "floor with annotations": lambda: [column.sum() for column in (*logged, *answered)],
+            "pdis": lambda: episode_values(problem, ESTIMATORS["pdis"].recipe),
+            "c-pdis": lambda: episode_values(problem, ESTIMATORS["c-pdis"].recipe),
+            "evaluate": lambda: _whole(episodes, policy, annotations),
+        },
+        repeats=15,
+    )
+    policies = best(
+        {
+            "one": lambda: _whole(episodes, {"p0": policy}, annotations),
+            "all": lambda: _whole(episodes, data.policies, annotations),
+        },
+        repeats=3,
+    )
+    floor, with_annotations = "numpy sums of the columns read", "numpy sums of the columns read"
+    return [
+        Measurement("recursion with ratio look-ups, pdis", seconds["pdis"] / seconds["floor"], 4, floor),
+        Measurement(
+            "recursion with ratio look-ups, c-pdis",
+            seconds["c-pdis"] / seconds["floor with annotations"],
+            8,
+            with_annotations,
+        ),
+        Measurement(
+            "whole evaluate call, pdis and c-pdis",
+            seconds["evaluate"] / seconds["floor with annotations"],
+            25,
+            with_annotations,
+        ),
+        Measurement(f"{len(data.policies)} policies", policies["all"] / policies["one"], 20, "one policy"),
+    ]
+
+
+def _whole(episodes: Any, policy: Any, annotations: Any) -> list[Any]:
+    """One call with all that a user reads off the results."""
+    found = evaluate(episodes, policy, annotations=annotations, estimators=BOTH, gamma=0.99)
+    several = found.values() if isinstance(found, dict) else [found]
+    return [(e.value, e.std_error, e.ess) for results in several for e in results.values()]
+
+
+def _memory(data: Synthetic) -> Measurement:
+    """Peak of what evaluate allocates; compiled code allocates nothing, so that tracemalloc sees it all."""
+    episodes, annotations = data.episodes, data.annotations
+    columns = [episodes.state, episodes.action, episodes.reward, episodes.offsets]
+    columns += [annotations.episode, annotations.step, annotations.action, annotations.value]
+    tracemalloc.start()
+    _whole(episodes, data.policies["p0"], annotations)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Measurement("extra peak memory of evaluate", peak / sum(c.nbytes for c in columns), 1.5, "input columns")
+
+
+def _from_disk(data: Synthetic) -> Measurement:
+    import pyarrow.parquet
+
+    from semiope.data.annotations import read_annotations
+    from semiope.data.episodes import read_episodes
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / "episodes.parquet", Path(folder) / "annotations.parquet"]
+        data.episodes.write(paths[0])
+        data.annotations.write(paths[1])
+        seconds = best(
+            {
+                "pyarrow": lambda: [pyarrow.parquet.read_table(path) for path in paths],
+                "semiope": lambda: _whole(read_episodes(paths[0]), data.policies["p0"], read_annotations(paths[1])),
+            },
+            repeats=7,
+        )
+    return Measurement("evaluate from Parquet", seconds["semiope"] / seconds["pyarrow"], 6, "pyarrow reading the files")
+
+
+def _start_up() -> list[Measurement]:
+    def python(code: str) -> Job:
+        return lambda: subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+    seconds = best(
+        {
+            "python": python("pass"),
+            "numpy, pyarrow": python("import numpy, pyarrow"),
+            "semiope": python("import semiope"),
+            "help": python("import sys; sys.argv = ['semiope', '--help']; from semiope.cli import main; main()"),
+        },
+        repeats=5,
+    )
+    bare = seconds["python"]
+    return [
+        Measurement(
+            "import semiope",
+            (seconds["semiope"] - bare) / (seconds["numpy, pyarrow"] - bare),
+            2,
+            "import numpy, pyarrow",
+        ),
+        Measurement("semiope --help", seconds["help"], 0.6, "seconds"),
+    ]
+
+
+def best(jobs: dict[str, Job], *, repeats: int) -> dict[str, float]:
+    """Return the shortest time of each job; the jobs take turns, so that a busy moment does not hit only one."""
+    for job in jobs.values():
+        job()
+    seconds = dict.fromkeys(jobs, float("inf"))
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            seconds[name] = min(seconds[name], time.perf_counter() - start)
+    return seconds

@@ -1,0 +1,114 @@
+"""Makes the bundled example: `python -m semiope.example.make FOLDER` writes the tables anew, the same each time.
+
+A ward. Patients are stable, worse or critical; each day a team waits, medicates or transfers; patients recover (+1) or
+die (-1), or are still there after eight days. Today critical patients are never transferred. The proposed policy would
+transfer them at once, so that the logs alone cannot tell what it is worth. Clinicians have said what they expect.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from semiope.data.annotations import Annotations
+from semiope.data.episodes import Episodes
+from semiope.policies.policy import Policy
+
+Floats = NDArray[np.float64]
+
+STATES = ("stable", "worse", "critical", "recovered", "died")
+ACTIONS = ("wait", "medicate", "transfer")
+OUTCOME = np.array([0.0, 0.0, 0.0, 1.0, -1.0])
+DECISIONS, PATIENTS, SEED, NOISE = 8, 400, 2028, 0.15
+
+# Where a patient is the day after, by state and action; columns as in STATES.
+NEXT = np.array(
+    [
+        [[0.60, 0.15, 0.00, 0.25, 0.00], [0.55, 0.10, 0.00, 0.35, 0.00], [0.70, 0.05, 0.00, 0.25, 0.00]],
+        [[0.20, 0.45, 0.35, 0.00, 0.00], [0.40, 0.40, 0.20, 0.00, 0.00], [0.50, 0.40, 0.10, 0.00, 0.00]],
+        [[0.00, 0.10, 0.50, 0.00, 0.40], [0.00, 0.25, 0.50, 0.00, 0.25], [0.05, 0.45, 0.40, 0.00, 0.10]],
+    ]
+)
+ADMITTED = np.array([0.45, 0.40, 0.15])
+TODAY = np.array([[0.80, 0.20, 0.00], [0.25, 0.65, 0.10], [0.10, 0.90, 0.00]])
+PROPOSED = np.array([[0.70, 0.30, 0.00], [0.00, 0.70, 0.30], [0.00, 0.00, 1.00]])
+
+
+class Example(NamedTuple):
+    """The tables, and the exact values of the two policies."""
+
+    episodes: Episodes
+    annotations: Annotations
+    today: Policy
+    proposed: Policy
+    value_today: float
+    value_proposed: float
+
+
+def make() -> Example:
+    """Simulate the ward."""
+    rng = np.random.default_rng(SEED)
+    returns = _returns(PROPOSED)
+    logs: dict[str, list[object]] = {name: [] for name in ("episode", "step", "state", "action", "reward")}
+    answers: dict[str, list[object]] = {name: [] for name in ("episode", "step", "action", "value", "annotator")}
+    for patient in range(PATIENTS):
+        state, step, name = int(rng.choice(3, p=ADMITTED)), 0, f"patient-{patient:03d}"
+        while True:
+            decides = state < 3 and step < DECISIONS
+            action = int(rng.choice(3, p=TODAY[state])) if decides else -1
+            row = (name, step, STATES[state], ACTIONS[action] if decides else None, float(OUTCOME[state]))
+            for column, value in zip(logs.values(), row, strict=True):
+                column.append(value)
+            if not decides:
+                break
+            for other in range(3):
+                asked = PROPOSED[state, other] > 0 and rng.random() < (0.9 if state == 2 else 0.5)
+                if other != action and asked:
+                    value = round(float(returns[step, state, other] + NOISE * rng.normal()), 3)
+                    answer = (name, step, ACTIONS[other], value, f"clinician-{rng.integers(3) + 1}")
+                    for column, entry in zip(answers.values(), answer, strict=True):
+                        column.append(entry)
+            state, step = int(rng.choice(5, p=NEXT[state, action])), step + 1
+    return Example(
+        Episodes.from_arrow(logs),
+        Annotations.from_arrow(answers),
+        _policy(TODAY),
+        _policy(PROPOSED),
+        _value(TODAY),
+        _value(PROPOSED),
+    )
+
+
+def _returns(policy: Floats) -> Floats:
+    """Exact expected return (n_decisions, n_states, n_actions) of following `policy` after an action."""
+    returns = np.zeros((DECISIONS, 3, 3))
+    worth = OUTCOME
+    for step in range(DECISIONS - 1, -1, -1):
+        returns[step] = NEXT @ worth
+        worth = np.concatenate([(policy * returns[step]).sum(axis=1), OUTCOME[3:]])
+    return returns
+
+
+def _value(policy: Floats) -> float:
+    return float(ADMITTED @ (policy * _returns(policy)[0]).sum(axis=1))
+
+
+def _policy(probs: Floats) -> Policy:
+    state, action = np.nonzero(probs)
+    columns = {"state": [STATES[s] for s in state], "action": [ACTIONS[a] for a in action]}
+    return Policy.from_arrow({**columns, "prob": probs[state, action]})
+
+
+def write(folder: Path) -> None:
+    """Write the tables as CSV."""
+    example = make()
+    for name in ("episodes", "annotations", "today", "proposed"):
+        getattr(example, name).write(folder / f"{name}.csv")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,95 @@
+"""Unbiasedness and Corollary 1 by exact enumeration of all trajectories and annotations of small random MDPs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import semiope as so
+from tests.contract.worlds import Enumeration, enumerate_mdp
+
+pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+
+SHAPES = [(1, 3, 3), (2, 2, 3), (3, 2, 2)]
+UNBIASED = [name for name, estimator in so.ESTIMATORS.items() if estimator.unbiased]
+CLOSED = [name for name in UNBIASED if name.startswith("c*")]
+WITH_ANNOTATIONS = [name for name in UNBIASED if name.startswith("c-")]
+NOT_NAIVE = [name for name in so.ESTIMATORS if not name.startswith("naive")]
+
+seeds = st.integers(0, 10**6)
+shapes = st.sampled_from(SHAPES)
+gammas = st.sampled_from([0.0, 0.9, 1.0])
+
+
+def world(seed: int, shape: tuple[int, int, int], gamma: float, annotated: str, unsupported: bool) -> Enumeration:
+    horizon, n_states, n_actions = shape
+    sizes = {"horizon": horizon, "n_states": n_states, "n_actions": n_actions}
+    return enumerate_mdp(seed, gamma=gamma, annotated=annotated, unsupported=unsupported, **sizes)
+
+
+def assert_unbiased(mdp: Enumeration, found: so.Results) -> None:
+    for name, estimate in found.items():
+        assert mdp.probability @ estimate.values == pytest.approx(mdp.value, abs=1e-10), name
+        assert mdp.probability @ estimate.normalizers == pytest.approx(1.0, abs=1e-10), name
+
+
+@given(seed=seeds, shape=shapes, gamma=gammas)
+@settings(max_examples=15)
+def test_logs_alone(seed: int, shape: tuple[int, int, int], gamma: float) -> None:
+    mdp = world(seed, shape, gamma, "none", unsupported=False)
+    assert mdp.probability.sum() == pytest.approx(1.0, abs=1e-12)
+    assert_unbiased(mdp, mdp.logs.evaluate(["is", "pdis"], gamma=gamma))
+
+
+@given(seed=seeds, shape=shapes, gamma=gammas, unsupported=st.booleans(), weights=st.sampled_from(["equal", "table"]))
+@settings(max_examples=15)
+def test_annotated_or_not(
+    seed: int, shape: tuple[int, int, int], gamma: float, unsupported: bool, weights: str
+) -> None:
+    """Assumption 4 instead of 1: the behaviour policy may never take an action, if it is annotated now and then."""
+    mdp = world(seed, shape, gamma, "each or not", unsupported)
+    given_weights: Any = weights
+    if weights == "table":
+        n_states, n_actions = shape[1:]
+        given_weights = np.random.default_rng(seed).dirichlet(np.ones(n_actions), size=(n_states, n_actions))
+    for cell in ("state", "step,state"):
+        assert_unbiased(mdp, mdp.logs.evaluate(WITH_ANNOTATIONS, gamma=gamma, weights=given_weights, cell=cell))
+
+
+@given(seed=seeds, shape=shapes, gamma=gammas, unsupported=st.booleans())
+@settings(max_examples=15)
+def test_closed_forms(seed: int, shape: tuple[int, int, int], gamma: float, unsupported: bool) -> None:
+    mdp = world(seed, shape, gamma, "all", unsupported)
+    assert_unbiased(mdp, mdp.logs.evaluate([*CLOSED, *WITH_ANNOTATIONS], gamma=gamma))
+
+
+def test_every_estimator_called_unbiased_is_tested() -> None:
+    assert set(UNBIASED) == {"is", "pdis", *WITH_ANNOTATIONS, *CLOSED}
+
+
+@given(seed=seeds, shape=shapes)
+@settings(max_examples=10)
+def test_normalisers_have_mean_one(seed: int, shape: tuple[int, int, int]) -> None:
+    """Corollary 1, for every estimator but the naive ones, whatever it divides by."""
+    mdp = world(seed, shape, 0.9, "all", unsupported=False)
+    for name, estimate in mdp.logs.evaluate(NOT_NAIVE).items():
+        assert mdp.probability @ estimate.normalizers == pytest.approx(1.0, abs=1e-10), name
+
+
+@pytest.mark.parametrize("name", ["naive-unweighted", "naive-weighted"])
+def test_naive_estimators_are_biased(name: str) -> None:
+    """The enumeration can tell: it sees the bias of the estimators that have one."""
+    mdp = world(1, (2, 2, 3), 0.9, "each or not", unsupported=False)
+    found = mdp.logs.evaluate([name], behavior="count")[name]
+    estimate = mdp.probability @ found.values / (mdp.probability @ found.denominators)
+    assert abs(estimate - mdp.value) > 1e-3
+
+
+def test_plain_is_is_biased_without_support() -> None:
+    mdp = world(2, (2, 2, 3), 0.9, "none", unsupported=True)
+    found = mdp.logs.evaluate(["pdis"])["pdis"]
+    assert abs(mdp.probability @ found.values - mdp.value) > 1e-3

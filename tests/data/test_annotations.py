@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semiope as so
+from semiope.data.annotations import AlignedAnnotations, align
+
+
+def episodes() -> so.Episodes:
+    return so.Episodes.from_arrays(
+        episode=[0, 0, 1], step=[0, 1, 0], state=[0, 1, 0], action=[0, 1, 1], reward=[0.0, 1.0, 2.0]
+    )
+
+
+def aligned(**columns: Any) -> AlignedAnnotations:
+    logs = episodes()
+    return align(so.Annotations.from_arrays(**columns), logs, logs.actions)
+
+
+def test_rows_are_found_and_sorted() -> None:
+    found = aligned(episode=[1, 0, 0], step=[0, 1, 0], action=[0, 0, 1], value=[3.0, 2.0, 1.0])
+    assert found.row.tolist() == [0, 1, 2]
+    assert found.action.tolist() == [1, 0, 0]
+    assert found.value.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_several_answers_to_one_question_are_averaged() -> None:
+    found = aligned(episode=[0, 0, 0], step=[0, 0, 1], action=[1, 1, 0], value=[1.0, 4.0, 7.0], weight=[0.1, 0.2, 0.3])
+    assert found.value.tolist() == [2.5, 7.0]
+    assert found.weight is not None
+    assert found.weight == pytest.approx([0.3, 0.3])
+    assert found.n_pooled == 1
+
+
+def test_stated_precision_weighs_the_answers() -> None:
+    found = aligned(episode=[0, 0], step=[0, 0], action=[1, 1], value=[1.0, 4.0], std=[1.0, 2.0])
+    assert found.value == pytest.approx([(1.0 + 4.0 / 4) / (1 + 1 / 4)])
+
+
+def test_answers_about_the_action_taken_are_kept_apart() -> None:
+    found = aligned(episode=[0, 0, 1], step=[0, 0, 0], action=[0, 1, 1], value=[9.0, 1.0, 9.0])
+    assert found.value.tolist() == [1.0]
+    assert found.taken.tolist() == [0, 2]
+
+
+@pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+def test_they_never_enter_an_estimator() -> None:
+    policy = so.Policy.from_table(np.full((2, 2), 0.5))
+    plain = {"episode": [0], "step": [0], "action": [1], "value": [1.0]}
+    more = {"episode": [0, 0], "step": [0, 0], "action": [1, 0], "value": [1.0, 1e9]}
+    one, other = (so.evaluate(episodes(), policy, annotations=columns) for columns in (plain, more))
+    for name in one:
+        assert one[name].value == other[name].value
+    assert other.diagnostics["annotations_of_action_taken"] == 1
+    assert "1 annotation of the action that was taken" in other.diagnostics["notes"][0]
+
+
+def test_the_table_comes_back_out() -> None:
+    columns = {"episode": [0, 1], "step": [0, 0], "action": [1, 0], "value": [1.0, 2.0], "std": [0.1, 0.2]}
+    annotations = so.Annotations.from_arrow({**columns, "annotator": ["ann", None], "remark": ["x", "y"]})
+    out = annotations.to_arrow().to_pydict()
+    assert out == {**columns, "annotator": ["ann", None], "remark": ["x", "y"]}

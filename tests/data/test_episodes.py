@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import semiope as so
+from semiope.data.labels import encode
+
+import pyarrow as pa  # isort: skip
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    columns = {"episode": [0, 0, 1], "step": [0, 1, 0], "state": [5, 7, 5], "action": [1, 0, 1], "reward": [0, 1, 2]}
+    return {name: np.array(values) for name, values in (columns | changes).items()}
+
+
+def test_minus_one_and_masked_actions_mean_no_decision() -> None:
+    masked = np.ma.masked_array([1, 9, 1], mask=[False, True, False])
+    for action in (np.array([1, -1, 1]), masked, [1, -1, 1]):
+        episodes = so.Episodes.from_arrays(**arrays() | {"action": action})
+        assert episodes.action.tolist() == [0, -1, 0]
+        assert episodes.actions.labels.to_pylist() == [1]
+
+
+def test_ids_take_the_smallest_type_that_fits() -> None:
+    n = 40_000
+    episodes = so.Episodes.from_arrays(
+        episode=np.arange(n), step=np.zeros(n, int), state=np.arange(n), action=np.arange(n) % 100, reward=np.zeros(n)
+    )
+    assert episodes.state.dtype == np.int32
+    assert episodes.action.dtype == np.int8
+
+
+def test_nothing_can_be_changed() -> None:
+    episodes = so.Episodes.from_arrays(**arrays())
+    for name in ("state", "action", "reward", "offsets", "step", "lengths"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(episodes, name)[0] = 1
+    with pytest.raises(AttributeError):
+        episodes.reward = np.zeros(3)  # type: ignore[misc]
+
+
+def test_the_users_own_array_stays_writable() -> None:
+    reward = np.zeros(3)
+    so.Episodes.from_arrays(**arrays() | {"reward": reward})
+    reward[0] = 1.0
+    assert reward[0] == 1.0
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62)), min_size=1, max_size=30))
+def test_encoding_integers_can_be_undone(labels: list[int | None]) -> None:
+    ids, vocabulary = encode(pa.array(labels, pa.int64()))
+    assert [None if i < 0 else vocabulary[i] for i in ids] == labels
+    assert vocabulary.labels.to_pylist() == sorted({label for label in labels if label is not None})
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1, max_size=30))
+def test_encoding_strings_can_be_undone(labels: list[str | None]) -> None:
+    ids, vocabulary = encode(pa.array(labels, pa.string()))
+    assert [None if i < 0 else vocabulary[i] for i in ids] == labels
+    assert len(vocabulary) == len({label for label in labels if label is not None})
+
+
+def test_parts_with_the_same_episode_do_not_merge_silently() -> None:
+    part = so.Episodes.from_arrays(**arrays())
+    with pytest.raises(so.SchemaError, match="repeats an episode's step"):
+        so.Episodes.concat([part, part])

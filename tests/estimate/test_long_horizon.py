@@ -1,0 +1,139 @@
+"""Ten thousand steps with ratios of 3 or 1/3: products leave float64's range, ratios of sums stay right."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import semiope as so
+
+T = 10_000
+BEHAVIOR, EVALUATION = np.array([0.25, 0.75]), np.array([0.75, 0.25])
+
+pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+
+Actions = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def make_actions(kind: str) -> Actions:
+    """Action 0 has ratio 3, action 1 has ratio 1/3."""
+    rng = np.random.default_rng(3)
+    up, down = np.zeros(T, dtype=np.int64), np.ones(T, dtype=np.int64)
+    rows = {
+        "all three": [up, up],
+        "all a third": [down, down],
+        "apart": [up, down],
+        "down, then up": [
+            np.concatenate([up[: T // 2], down[T // 2 :]]),
+            np.concatenate([down[: T // 2], up[T // 2 :]]),
+        ],
+        "mixed": list(rng.integers(0, 2, size=(5, T))),
+        "leaning": list((rng.random((5, T)) < 0.3).astype(np.int64)),
+    }[kind]
+    return np.stack(rows)
+
+
+def evaluate(actions: Actions, reward: Floats, **options: Any) -> so.Results:
+    n = len(actions)
+    episodes = so.Episodes.from_arrays(
+        episode=np.repeat(np.arange(n), T),
+        step=np.tile(np.arange(T), n),
+        state=np.zeros(n * T, dtype=int),
+        action=actions.ravel(),
+        reward=reward.ravel(),
+    )
+    behavior, evaluation = so.Policy.from_table([BEHAVIOR]), so.Policy.from_table([EVALUATION])
+    found: so.Results = so.evaluate(episodes, evaluation, behavior=behavior, **options)
+    return found
+
+
+def exact(f: list[list[Decimal]], reward: Floats, gamma: float, whole: bool, c: Floats, k: Floats) -> float:
+    """Sum of v over sum of m, in decimals of sixty digits and unbounded exponent."""
+    totals = [Decimal(0), Decimal(0)]
+    for i, factors in enumerate(f):
+        v, m = Decimal(0), Decimal(1)
+        for t in range(T - 1, -1, -1):
+            r = Decimal(float(reward[i, t]))
+            v = factors[t] * ((m if whole else 1) * r + Decimal(gamma) * v) + Decimal(float(c[i, t]))
+            m = factors[t] * m + Decimal(float(k[i, t]))
+        totals[0] += v
+        totals[1] += m
+    return float(totals[0] / totals[1])
+
+
+@pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "down, then up", "mixed", "leaning"])
+@pytest.mark.parametrize("gamma", [1.0, 0.999])
+def test_wis_and_pdwis(kind: str, gamma: float) -> None:
+    actions = make_actions(kind)
+    # Rewards at the end only where products so far dwarf the whole ones: else the true ratio is beyond float64.
+    reward = np.random.default_rng(5).normal(1, 1, size=actions.shape)
+    if kind in ("all a third", "down, then up"):
+        reward[:, :-100] = 0.0
+    found = evaluate(actions, reward, gamma=gamma, estimators=["wis", "pdwis", "is"])
+    with localcontext() as context:
+        context.prec, context.Emax, context.Emin = 60, 10**9, -(10**9)
+        nothing = np.zeros(actions.shape)
+        f = [[Decimal(3) if a == 0 else 1 / Decimal(3) for a in row] for row in actions]
+        for name, whole in (("wis", True), ("pdwis", False)):
+            expected = exact(f, reward, gamma, whole, nothing, nothing)
+            assert math.isfinite(expected)
+            assert found[name].value == pytest.approx(expected, rel=1e-9)
+    assert 1 <= found["wis"].ess <= len(actions) + 1e-9
+    assert math.isfinite(found["wis"].std_error)
+
+
+@pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "mixed", "leaning"])
+def test_c_pdwis(kind: str) -> None:
+    actions = make_actions(kind)
+    rng = np.random.default_rng(11)
+    reward = rng.normal(1, 1, size=actions.shape)
+    asked = rng.random(actions.shape) < 0.01
+    episode, step = np.nonzero(asked)
+    value = rng.normal(2, 1, size=len(step))
+    annotations = so.Annotations.from_arrays(episode=episode, step=step, action=1 - actions[asked], value=value)
+    found = evaluate(actions, reward, annotations=annotations, estimators=["c-pdwis", "c-wis"], gamma=0.999)
+    augmented, f, share = by_definition(actions, asked)
+    c = np.zeros(actions.shape)
+    c[asked] = share[asked] * value
+    assert augmented.sum() == pytest.approx(1)
+    with localcontext() as context:
+        context.prec, context.Emax, context.Emin = 60, 10**9, -(10**9)
+        factors = [[Decimal(float(x)) for x in row] for row in f]
+        for name, whole in (("c-pdwis", False), ("c-wis", True)):
+            assert found[name].value == pytest.approx(exact(factors, reward, 0.999, whole, c, share), rel=1e-9)
+
+
+def by_definition(actions: Actions, asked: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+    """pi_b+ by Definition 1 in the one state, then w rho of the actions taken and of those annotated."""
+    weight = np.where(asked, 0.5, 1.0)
+    augmented = np.zeros(2)
+    for taken in (0, 1):
+        here = actions == taken
+        own = weight[here].mean() if here.any() else 1.0
+        augmented[taken] += BEHAVIOR[taken] * own
+        augmented[1 - taken] += BEHAVIOR[taken] * (1 - own)
+    ratio = EVALUATION / augmented
+    return augmented, weight * ratio[actions], np.where(asked, 0.5 * ratio[1 - actions], 0.0)
+
+
+def test_normalisers_per_step_stay_in_range() -> None:
+    actions = make_actions("leaning")
+    reward = np.ones(actions.shape)
+    found = evaluate(actions, reward, estimators=["pdwis-step", "pdwis-alive"], gamma=0.999)
+    expected = (1 - 0.999**T) / (1 - 0.999)
+    for name in ("pdwis-step", "pdwis-alive"):
+        assert found[name].value == pytest.approx(expected, rel=1e-9)
+        assert found[name].std_error == pytest.approx(0, abs=1e-6)
+
+
+def test_an_ordinary_estimate_beyond_float64_is_said_to_be_so() -> None:
+    actions = make_actions("all three")
+    with pytest.warns(so.StatisticalWarning, match="exceeds the range of numbers"):
+        found = evaluate(actions, np.ones(actions.shape), estimators=["is"])
+    assert found["is"].value == math.inf

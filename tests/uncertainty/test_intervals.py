@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import semiope as so
+from semiope.uncertainty.intervals import interval, standard_error
+
+
+def test_the_t_interval_of_a_mean_is_the_textbooks(rng: np.random.Generator) -> None:
+    x = rng.normal(size=50)
+    low, high = interval(x, np.ones(50), alpha=0.1)
+    expected = stats.ttest_1samp(x, 0).confidence_interval(0.9)
+    assert (low, high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_delta_method_agrees_with_the_bootstrap(rng: np.random.Generator) -> None:
+    ratio = rng.lognormal(0, 0.5, size=4000)
+    values = ratio * rng.normal(3, 1, size=4000)
+    error = standard_error(values, ratio)
+    low, high = interval(values, ratio, method="bootstrap", alpha=0.05, seed=1)
+    # A bootstrap of 1000 resamples knows a quantile's place to a few per cent.
+    assert (high - low) / (2 * 1.96 * error) == pytest.approx(1, abs=0.1)
+
+
+def test_a_constant_reward_leaves_no_doubt_after_self_normalising(rng: np.random.Generator) -> None:
+    ratio = rng.choice([0.2, 1.8], size=100)
+    for method in ("t", "normal", "bootstrap"):
+        assert interval(ratio, ratio, method=method) == pytest.approx((1.0, 1.0))
+
+
+def test_coverage_of_the_default_interval(rng: np.random.Generator) -> None:
+    """400 data sets of a two-action bandit: the count covered is binomial; 360 has probability below 1e-5 at 95%."""
+    covered = 0
+    for _ in range(400):
+        ratio = rng.choice([0.5, 1.5], size=200)
+        values = ratio * rng.normal(1, 1, size=200)
+        low, high = interval(values, ratio)
+        covered += low <= 1 <= high
+    assert 360 < covered < 398
+
+
+def test_the_same_seed_gives_the_same_interval(rng: np.random.Generator) -> None:
+    x, y = rng.normal(size=(2, 30)) + 3
+    assert interval(x, y, method="bootstrap", seed=4) == interval(x, y, method="bootstrap", seed=4)
+    assert interval(x, y, method="bootstrap", seed=4) != interval(x, y, method="bootstrap", seed=5)
+
+
+def test_one_episode_has_no_interval() -> None:
+    one = np.ones(1)
+    assert all(math.isnan(end) for end in interval(one, one))
+
+
+@pytest.mark.parametrize(
+    "options", [{"alpha": 0.0}, {"alpha": 1.0}, {"method": "magic"}, {"method": "bootstrap", "seed": -1}]
+)
+def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(so.OptionError):
+        interval(np.ones(3), np.ones(3), **options)  # type: ignore[arg-type]
+
+
+def test_estimates_give_their_interval() -> None:
+    columns = {"episode": [0, 1, 2], "step": [0] * 3, "state": [0] * 3, "action": [0] * 3, "reward": [1.0, 2.0, 4.0]}
+    found = so.evaluate(columns, so.Policy.from_table([[1.0]]))["is"]
+    assert found.interval(alpha=0.05) == pytest.approx(interval(np.array([1.0, 2.0, 4.0]), np.ones(3)))
+    assert found.std_error == pytest.approx(np.std([1, 2, 4], ddof=1) / math.sqrt(3))

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import semiope as so
+from semiope.estimate.evidence import Evidence, augmented_table, gather
+from semiope.weights.augmented import mean_split_weights
+from tests.contract.worlds import N_ACTIONS, N_STATES, random_logs
+
+
+def evidence_of(seed: int, weights: Any, *, known: bool, cell: str = "state", full: bool = False) -> Evidence:
+    logs = random_logs(seed, fully_annotated=full)
+    annotations = so.Annotations.from_arrays(**logs.annotations) if len(logs.annotations["step"]) else None
+    behavior = so.Policy.from_table(logs.behavior) if known else None
+    policy = so.Policy.from_table(logs.evaluation)
+    episodes = so.Episodes.from_arrays(**logs.episodes)
+    return gather(episodes, annotations, [policy], behavior=behavior, cell=cell, weights=weights)
+
+
+WEIGHTS = ["equal", "factual", "column", "table"]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@given(seed=st.integers(0, 10**6), known=st.booleans(), cell=st.sampled_from(["state", "step,state"]))
+@settings(max_examples=25)
+def test_the_augmented_policy_is_definition_1(weights: Any, seed: int, known: bool, cell: str) -> None:
+    """pi_b+(a|s) = sum over a' of W(a|s, a') pi_b(a'|s), by the table of mean weights instead of by samples."""
+    if weights == "table":
+        weights = np.random.default_rng(seed).dirichlet(np.ones(N_ACTIONS), size=(N_STATES, N_ACTIONS))
+    evidence = evidence_of(seed, weights, known=known, cell=cell)
+    n_actions = len(evidence.actions)
+    means = mean_split_weights(evidence.split, evidence.cells, evidence.episodes, evidence.annotations, n_actions)
+    assert means.sum(axis=2) == pytest.approx(np.ones(means.shape[:2]))
+    expected = np.einsum("sa,sab->sb", evidence.behavior_table, means)
+    found = augmented_table(evidence)
+    assert found == pytest.approx(expected, abs=1e-14)
+    assert found.sum(axis=1) == pytest.approx(evidence.behavior_table.sum(axis=1))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=25)
+def test_every_sample_has_weight_one(weights: Any, seed: int) -> None:
+    if weights == "table":
+        weights = np.random.default_rng(seed).dirichlet(np.ones(N_ACTIONS), size=(N_STATES, N_ACTIONS))
+    evidence = evidence_of(seed, weights, known=False)
+    total = evidence.split.taken.copy()
+    np.add.at(total, evidence.annotations.row, evidence.split.annotated)
+    assert total == pytest.approx(np.ones(len(total)))
+    assert (evidence.split.taken >= 0).all()
+    assert (evidence.split.annotated >= 0).all()
+
+
+def test_equal_weights_count_what_is_annotated_at_the_step() -> None:
+    found = gather(
+        so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=[0, 0], action=[0, 0], reward=[1.0, 1.0]),
+        so.Annotations.from_arrays(episode=[0, 0], step=[0, 0], action=[1, 2], value=[1.0, 2.0]),
+        [so.Policy.from_table(np.full((1, 3), 1 / 3))],
+        behavior=None,
+        cell="state",
+        weights="equal",
+    ).split
+    assert found.taken == pytest.approx([1 / 3, 1.0])
+    assert found.annotated == pytest.approx([1 / 3, 1 / 3])
+
+
+def two_patients(weights: Any) -> so.Results:
+    found: so.Results = so.evaluate(
+        {"episode": [1, 2], "step": [0, 0], "state": ["s", "s"], "action": ["up", "up"], "reward": [1.0, 3.0]},
+        {"state": ["s", "s"], "action": ["up", "down"], "prob": [0.5, 0.5]},
+        annotations={"episode": [1], "step": [0], "action": ["down"], "value": [5.0]},
+        estimators=["c-is"],
+        weights=weights,
+    )
+    return found
+
+
+def test_a_table_by_label_leaves_the_rest_with_the_action_taken() -> None:
+    """Sample 1 splits 0.8 and 0.2; sample 2 has no annotation, so that all its weight stays: means of 0.9 and 0.1."""
+    table = {"state": ["s", "s"], "taken": ["up", "up"], "action": ["up", "down"], "weight": [0.8, 0.2]}
+    expected = [0.8 * 0.5 / 0.9 * 1 + 0.2 * 0.5 / 0.1 * 5, 1.0 * 0.5 / 0.9 * 3]
+    assert two_patients(table)["c-is"].values == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"state": ["s"], "taken": ["up"], "action": ["down"], "weight": [0.2]}, "not in \\[0, 1\\] with sum 1"),
+        ({"state": ["s"], "taken": ["up"], "action": ["over"], "weight": [1.0]}, "'over' occurs neither"),
+        ({"state": ["s", "s"], "taken": ["up"] * 2, "action": ["up", "down"], "weight": [1.5, -0.5]}, "sum 1"),
+        ({"state": ["s"], "taken": ["up"], "action": ["down"], "weight": [float("nan")]}, "'weight' is missing, NaN"),
+        (np.ones((2, 2)), "give \\(n_states, n_actions, n_actions\\)"),
+    ],
+)
+def test_wrong_tables_are_refused(table: Any, message: str) -> None:
+    with pytest.raises(so.SchemaError, match=message):
+        two_patients(table)
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(so.OptionError, match="Did you mean 'equal'"):
+        two_patients("equl")
