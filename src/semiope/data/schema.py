@@ -71,7 +71,9 @@ class Columns:
                 f"{self.name}: column {column!r} is {values.type}, not numbers (for example {example!r}). Convert it."
             )
         numbers: Floats = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        if not np.isfinite(numbers.sum()):
+        with np.errstate(invalid="ignore"):  # opposite infinities
+            total = numbers.sum()
+        if not np.isfinite(total):
             wrong = ~np.isfinite(numbers)
             if needed is not None:
                 wrong &= needed

@@ -74,7 +74,8 @@ class DelayedProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._timer.cancel()
-        self._progress.stop()
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def __call__(self, done: int, total: int) -> None:
         """Tell how far the work has come."""

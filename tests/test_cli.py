@@ -1,0 +1,400 @@
+"""The command line, from outside: what goes in, what comes out, and what it says when the input is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import semiope as so
+from semiope.cli import main
+from semiope.data.tables import write_table
+
+EPISODES: dict[str, list[Any]] = {
+    "episode": [1, 1, 2, 2, 3],
+    "step": [0, 1, 0, 1, 0],
+    "state": ["s", "t", "s", "t", "t"],
+    "action": ["a", "b", "b", None, "a"],
+    "reward": [1.0, 0.0, 0.5, 2.0, -1.0],
+}
+ANNOTATIONS: dict[str, list[Any]] = {
+    "episode": [1, 2, 3],
+    "step": [0, 0, 0],
+    "action": ["b", "a", "b"],
+    "value": [0.5, 0.25, 1.0],
+}
+POLICY: dict[str, list[Any]] = {"state": ["s", "s", "t"], "action": ["a", "b", "b"], "prob": [0.3, 0.7, 1.0]}
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Desk:
+    """A folder with the three tables, and the command line beside it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
+        monkeypatch.chdir(folder)
+        for name, columns in (("episodes", EPISODES), ("annotations", ANNOTATIONS), ("policy", POLICY)):
+            self.put(name, columns)
+
+    def put(self, name: str, columns: dict[str, Any], suffix: str = ".parquet") -> Path:
+        path = self.folder / f"{name}{suffix}"
+        write_table(pa.table(columns), path)
+        return path
+
+    def change(self, name: str, **changes: Any) -> None:
+        """Write a table anew with other columns; None removes one."""
+        columns = {"episodes": EPISODES, "annotations": ANNOTATIONS, "policy": POLICY}[name] | changes
+        self.put(name, {column: values for column, values in columns.items() if values is not None})
+
+    def run(self, *arguments: str) -> Outcome:
+        self.monkeypatch.setattr(sys, "argv", ["semiope", *arguments])
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        found = self.capsys.readouterr()
+        return Outcome(int(stop.value.code or 0), found.out, found.err)
+
+    def evaluate(self, *options: str, annotated: bool = True) -> Outcome:
+        answers = ["--annotations", "annotations.parquet"] if annotated else []
+        return self.run("evaluate", "episodes.parquet", "--policy", "policy.parquet", *answers, *options)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Desk:
+    return Desk(tmp_path, monkeypatch, capsys)
+
+
+def test_json_is_as_the_contract_says(desk: Desk) -> None:
+    found = desk.evaluate("--json", "-", "--gamma", "0.9", "--cell", "step,state")
+    assert found.status == 0
+    content = json.loads(found.out)
+    assert content["semiope"] == so.__version__
+    assert (content["gamma"], content["episodes"], content["steps"]) == (0.9, 3, 5)
+    assert [row["estimator"] for row in content["estimates"]] == ["is", "wis", "pdis", "pdwis", "c-pdis", "c-pdwis"]
+    keys = {"policy", "estimator", "value", "std_error", "ci_low", "ci_high", "ess"}
+    assert all(set(row) == keys for row in content["estimates"])
+    assert all(row["policy"] == "policy" for row in content["estimates"])
+    assert isinstance(content["diagnostics"], dict)
+    assert isinstance(content["warnings"], list)
+
+
+@pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+def test_the_numbers_are_those_of_python(desk: Desk) -> None:
+    options = [
+        "--weights",
+        "factual",
+        "--gamma",
+        "0.5",
+        "--alpha",
+        "0.2",
+        "--ci",
+        "normal",
+        "--estimators",
+        "c-pdis,wis",
+    ]
+    rows = json.loads(desk.evaluate("--json", "-", *options).out)["estimates"]
+    expected = so.evaluate(
+        EPISODES, POLICY, annotations=ANNOTATIONS, weights="factual", gamma=0.5, estimators=["c-pdis", "wis"]
+    )
+    for row in rows:
+        estimate = expected[row["estimator"]]
+        assert row["value"] == estimate.value
+        assert (row["ci_low"], row["ci_high"]) == estimate.interval(0.2, "normal")
+
+
+def test_without_annotations_the_offline_estimators(desk: Desk) -> None:
+    rows = json.loads(desk.evaluate("--json", "-", annotated=False).out)["estimates"]
+    assert [row["estimator"] for row in rows] == ["is", "wis", "pdis", "pdwis"]
+
+
+def test_table_files_and_report(desk: Desk) -> None:
+    found = desk.evaluate("--json", "out.json", "--report", "out.html", "--policy", "again=policy.parquet")
+    assert found.status == 0
+    assert "c-pdwis" in found.out
+    assert "95% interval" in found.out
+    content = json.loads((desk.folder / "out.json").read_text())
+    assert {row["policy"] for row in content["estimates"]} == {"policy", "again"}
+    page = (desk.folder / "out.html").read_text()
+    assert "<td>again</td><td>c-pdis</td>" in page
+    assert "http" not in page
+
+
+def test_warnings_go_to_standard_error_and_into_the_json(desk: Desk) -> None:
+    desk.change("policy", state=["s", "s", "t", "t"], action=["a", "b", "b", "c"], prob=[0.3, 0.7, 0.5, 0.5])
+    found = desk.evaluate("--json", "out.json", "--estimators", "pdis")
+    assert found.status == 0
+    assert "warning: policy 'policy': 25.0% of its decisions" in found.err
+    assert "'t' (50%)" in found.err
+    assert json.loads((desk.folder / "out.json").read_text())["warnings"][0].startswith("policy 'policy': 25.0%")
+
+
+def test_annotations_of_the_action_taken_are_noted(desk: Desk) -> None:
+    desk.change("annotations", action=["a", "a", "b"])
+    found = desk.evaluate()
+    assert found.status == 0
+    assert "note: 1 annotation of the action that was taken: kept apart" in found.err
+
+
+def test_files_and_seeds(desk: Desk) -> None:
+    desk.put("behavior", {"state": ["s", "s", "t", "t"], "action": ["a", "b", "a", "b"], "prob": [0.5] * 4}, ".csv")
+    desk.put("weights", {"state": ["s", "s"], "taken": ["a", "a"], "action": ["a", "b"], "weight": [0.6, 0.4]}, ".csv")
+    options = ["--behavior", "behavior.csv", "--weights", "weights.csv", "--ci", "bootstrap", "--json", "-"]
+    one, other = (desk.evaluate(*options, "--seed", "3").out for _ in range(2))
+    assert one == other
+    settings = json.loads(one)["diagnostics"]["settings"]
+    assert (settings["behavior"], settings["weights"], settings["seed"]) == ("given", "weights.csv", 3)
+
+
+Break = Callable[[Desk], Any]
+
+BAD_INPUT: dict[str, tuple[Break, str]] = {
+    "a missing column": (lambda d: d.change("episodes", reward=None), "column 'reward' is missing"),
+    "a misnamed column": (
+        lambda d: d.change("episodes", reward=None, rewards=EPISODES["reward"]),
+        "column 'reward' is missing. Is it 'rewards'?",
+    ),
+    "a misspelt optional column": (
+        lambda d: d.change("episodes", behaviour_prob=[0.5] * 5),
+        "column 'behaviour_prob' looks like 'behavior_prob'",
+    ),
+    "NaN rewards": (
+        lambda d: d.change("episodes", reward=[0.0, np.nan, 0.0, np.nan, 0.0]),
+        "column 'reward' is missing, NaN or infinite in 2 rows. First: row 1 (episode 1, step 1",
+    ),
+    "infinite rewards": (lambda d: d.change("episodes", reward=[0.0, np.inf, 0, 0, 0]), "column 'reward' is infinite"),
+    "opposite infinities": (
+        lambda d: d.change("episodes", reward=[-np.inf, np.inf, 0, 0, 0]),
+        "'reward' is infinite in 2 rows",
+    ),
+    "empty rewards": (lambda d: d.change("episodes", reward=[None, 1.0, 0, 0, 0]), "column 'reward' is missing, NaN"),
+    "rewards in words": (lambda d: d.change("episodes", reward=["1", "2", "good", "0", "0"]), "for example 'good'"),
+    "a gap in step": (
+        lambda d: d.change("episodes", step=[0, 2, 0, 1, 0]),
+        "'step' skips a number in 1 row. First: row 1",
+    ),
+    "steps from one": (lambda d: d.change("episodes", step=[1, 2, 1, 2, 1]), "'step' does not start at 0 in 3 rows"),
+    "a repeated step": (lambda d: d.change("episodes", step=[0, 0, 0, 1, 0]), "'step' repeats an episode's step"),
+    "negative steps": (lambda d: d.change("episodes", step=[-1, 0, 0, 1, 0]), "'step' is negative"),
+    "fractional steps": (lambda d: d.change("episodes", step=[0.5, 1, 0, 1, 0]), "'step' is not a whole number"),
+    "steps in words": (lambda d: d.change("episodes", step=["x", "y", "x", "y", "x"]), "'step' holds strings"),
+    "duplicate rows": (
+        lambda d: d.put("episodes", {name: [*values, values[0]] for name, values in EPISODES.items()}),
+        "'step' repeats an episode's step in 1 row. First: row 5",
+    ),
+    "an empty state": (lambda d: d.change("episodes", state=["s", None, "s", "t", "t"]), "column 'state' is empty"),
+    "dates as states": (
+        lambda d: d.change("episodes", state=pa.array([1] * 5, pa.timestamp("s"))),
+        "labels are integers or strings",
+    ),
+    "an annotation of an unknown episode": (
+        lambda d: d.change("annotations", episode=[1, 2, 9]),
+        "1 episode not in the logs. First: 9",
+    ),
+    "an annotation of an unknown step": (
+        lambda d: d.change("annotations", step=[0, 7, 0]),
+        "episode 2 step 7, but that episode has the steps 0 to 1",
+    ),
+    "an annotation of an unknown action": (
+        lambda d: d.change("annotations", action=["b", "a", "bb"]),
+        "the action 'bb' occurs neither in the logs nor in a policy",
+    ),
+    "an annotation where nothing was decided": (
+        lambda d: d.change("annotations", step=[0, 1, 0]),
+        "steps without a decision cannot be annotated (1 row). First: episode 2 step 1",
+    ),
+    "an annotation without a value": (lambda d: d.change("annotations", value=[0.5, None, 1.0]), "'value' is missing"),
+    "an annotation with a negative std": (
+        lambda d: d.change("annotations", std=[1.0, -1.0, 0.0]),
+        "'std' is not positive",
+    ),
+    "an annotation with a wrong weight": (
+        lambda d: d.change("annotations", weight=[0.1, 2.0, 0.0]),
+        "'weight' is not in",
+    ),
+    "probabilities that do not sum to one": (
+        lambda d: d.change("policy", prob=[0.3, 0.6, 1.0]),
+        "the probabilities sum to 0.9, not 1 in 1 state. First: state 's'",
+    ),
+    "negative probabilities": (lambda d: d.change("policy", prob=[-0.3, 1.3, 1.0]), "column 'prob' is negative"),
+    "a probability given twice": (lambda d: d.change("policy", action=["a", "a", "b"]), "repeats an earlier row"),
+    "a policy that misses a state": (
+        lambda d: d.put("policy", {"state": ["s"], "action": ["a"], "prob": [1.0]}),
+        "1 state in which decisions were logged are not in the policy. First: state 't'",
+    ),
+    "a policy with other labels": (
+        lambda d: d.change("policy", state=[1, 1, 2]),
+        "column 'state' holds integers, that of the episodes strings",
+    ),
+    "a policy with other action labels": (
+        lambda d: d.change("policy", action=[0, 1, 1]),
+        "column 'action' holds integers, that of the episodes strings",
+    ),
+    "annotations with other episode labels": (
+        lambda d: d.change("annotations", episode=["1", "2", "3"]),
+        "column 'episode' holds strings, that of the episodes integers",
+    ),
+    "a propensity of zero": (
+        lambda d: d.change("episodes", behavior_prob=[0.5, 0.0, 0.5, None, 1.0]),
+        "'behavior_prob' is not a probability of an action taken in 1 row. First: row 1",
+    ),
+    "a propensity above one": (
+        lambda d: d.change("episodes", behavior_prob=[0.5, 1.5, 0.5, None, 1.0]),
+        "'behavior_prob' is not a probability of an action taken",
+    ),
+    "a propensity that is missing": (
+        lambda d: d.change("episodes", behavior_prob=[0.5, None, 0.5, None, 1.0]),
+        "'behavior_prob' is missing, NaN or infinite in 1 row",
+    ),
+    "an empty table": (lambda d: d.put("episodes", pa.table(EPISODES).slice(0, 0)), "the table has no rows"),
+    "one episode only": (
+        lambda d: d.put("episodes", {name: values[:1] for name, values in EPISODES.items()}),
+        "there is only one episode",
+    ),
+    "a file that is missing": (lambda d: (d.folder / "policy.parquet").unlink(), "policy.parquet does not exist"),
+    "a file that is not Parquet": (
+        lambda d: (d.folder / "policy.parquet").write_text("state,action,prob"),
+        "cannot read policy.parquet",
+    ),
+    "a file cut in half": (
+        lambda d: (d.folder / "episodes.parquet").write_bytes((d.folder / "episodes.parquet").read_bytes()[:900]),
+        "cannot read episodes.parquet",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_ends_in_one_message(case: str, desk: Desk) -> None:
+    spoil, message = BAD_INPUT[case]
+    spoil(desk)
+    found = desk.evaluate("--json", "out.json", "--report", "out.html")
+    assert_refused(found, message)
+    assert not (desk.folder / "out.json").exists()
+    assert not (desk.folder / "out.html").exists()
+
+
+def assert_refused(found: Outcome, message: str) -> None:
+    assert found.status == 2
+    assert message in found.err
+    assert found.err.startswith("error: ")
+    assert found.err.count("\n") == 1
+    assert "Traceback" not in found.err
+    assert found.out == ""
+
+
+def test_mixed_label_types(desk: Desk) -> None:
+    (desk.folder / "episodes.csv").write_text("episode,step,state,action,reward\n1,0,3,a,0\n2,0,x,b,0\n")
+    desk.put("p", {"state": [3], "action": ["a"], "prob": [1.0]}, ".csv")
+    assert_refused(
+        desk.run("evaluate", "episodes.csv", "--policy", "p.csv"), "'state' holds integers, that of the episodes"
+    )
+
+
+def test_mixed_label_types_in_python() -> None:
+    with pytest.raises(so.SchemaError, match="column 'state' mixes types"):
+        so.Episodes.from_arrow(EPISODES | {"state": ["s", 1, "s", "t", "t"]})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"reward": [1, 2]}, "column 'reward' is int64 in 1.parquet but double in 0.parquet"),
+        ({"ward": ["x", "y"]}, "1.parquet and 0.parquet differ in the columns ward"),
+        ({"action": None}, "differ in the columns action"),
+    ],
+)
+def test_parts_of_different_schemas(change: dict[str, Any], message: str, desk: Desk) -> None:
+    folder = desk.folder / "parts"
+    folder.mkdir()
+    write_table(pa.table(EPISODES), folder / "0.parquet")
+    columns = {name: values[:2] for name, values in EPISODES.items()} | {"episode": [8, 8]} | change
+    write_table(
+        pa.table({name: values for name, values in columns.items() if values is not None}), folder / "1.parquet"
+    )
+    assert_refused(desk.run("evaluate", "parts", "--policy", "policy.parquet"), message)
+
+
+def test_a_folder_without_parts(desk: Desk) -> None:
+    (desk.folder / "parts").mkdir()
+    assert_refused(desk.run("evaluate", "parts", "--policy", "policy.parquet"), "holds no .parquet files")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--estimators", "pdsi"], "estimators: 'pdsi' is not known. Did you mean 'pdis'?"),
+        (["--estimators", "c*-pdis"], "at 1 step of 5 one is neither. First: episode 1 step 1"),
+        (["--weights", "magic"], "weights: 'magic' is not known"),
+        (["--weights", "column"], "needs a column 'weight'"),
+        (["--cell", "sate"], "cell: 'sate' is not known. Did you mean 'state'?"),
+        (["--gamma", "1.5"], "gamma: 1.5 is not between 0 and 1"),
+        (["--gamma", "nan"], "gamma: nan is not between 0 and 1"),
+        (["--alpha", "0"], "alpha: 0.0 is not between 0 and 1"),
+        (["--ci", "exact"], "ci: 'exact' is not known"),
+        (["--seed", "-1"], "seed: -1 is negative"),
+        (["--json", "."], "--json: . is a folder"),
+        (["--report", "nowhere/out.html"], "--report: the folder nowhere does not exist"),
+        (["--behavior", "nowhere.csv"], "behavior: nowhere.csv does not exist"),
+        (["--policy", "policy.parquet"], "two policies are called 'policy'"),
+        (["--policy", "=policy.parquet"], "is not [NAME=]FILE"),
+        (["--policy", "table.xlsx"], "does not exist"),
+    ],
+)
+def test_bad_options_end_in_one_message(options: list[str], message: str, desk: Desk) -> None:
+    desk.change("policy", state=["s", "s", "t", "t"], action=["a", "b", "a", "b"], prob=[0.3, 0.7, 0.5, 0.5])
+    assert_refused(desk.evaluate(*options), message)
+
+
+def test_a_behaviour_policy_that_cannot_have_made_the_logs(desk: Desk) -> None:
+    desk.put("behavior", {"state": ["s", "t"], "action": ["a", "b"], "prob": [1.0, 1.0]})
+    found = desk.evaluate("--behavior", "behavior.parquet")
+    assert_refused(
+        found, "gives probability 0 to the action taken at 2 steps. First: episode 2 step 0 (state 's') action 'b'"
+    )
+
+
+def test_weights_that_exceed_one(desk: Desk) -> None:
+    desk.put(
+        "annotations",
+        {"episode": [1, 1], "step": [0, 0], "action": ["b", "c"], "value": [0.0, 0.0], "weight": [0.6, 0.6]},
+    )
+    desk.change("policy", state=["s", "s", "t"], action=["b", "c", "b"], prob=[0.5, 0.5, 1.0])
+    assert_refused(
+        desk.evaluate("--weights", "column"), "the annotations' weights exceed 1 at 1 step. First: episode 1 step 0"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["evaluate", "--help"]])
+def test_help(arguments: list[str], desk: Desk) -> None:
+    found = desk.run(*arguments)
+    assert found.status == 0
+    assert "semiope" in found.out
+
+
+@pytest.mark.parametrize("arguments", [["evaluate"], ["nonsense"], ["evaluate", "x.csv", "--gamma", "much"]])
+def test_usage_errors(arguments: list[str], desk: Desk) -> None:
+    found = desk.run(*arguments)
+    assert found.status == 2
+    assert "Traceback" not in found.err
+
+
+def test_from_a_shell(desk: Desk) -> None:
+    """A process of its own, through the installed entry point's module."""
+    command = [sys.executable, "-c", "from semiope.cli import main; main()", "evaluate", "episodes.parquet"]
+    done = subprocess.run([*command, "--policy", "policy.parquet"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "pdwis" in done.stdout
+    failed = subprocess.run([*command, "--policy", "nowhere.csv"], capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: policy 'nowhere': nowhere.csv does not exist.")
