@@ -17,7 +17,7 @@ from semiope.diagnose.support import unsupported_mass
 from semiope.errors import OptionError, StatisticalWarning, count
 from semiope.estimate.evidence import AnyPolicy, Evidence, Problem, gather
 from semiope.estimate.passes import episode_values
-from semiope.estimate.registry import ESTIMATORS, canonical, chosen
+from semiope.estimate.registry import ESTIMATORS, SUPPORT, canonical, chosen
 from semiope.estimate.result import Estimate
 from semiope.policies.policy import Policy, RowPolicy, read_policy
 
@@ -120,10 +120,8 @@ def evaluate(
     if not policies:
         raise OptionError("policy: no policy given.")
     names = chosen(estimators, annotated=annotations is not None)
-    if behavior is not None and not isinstance(behavior, str):
+    if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
         behavior = _as_policy(behavior, "behavior")
-    elif behavior not in (None, "count"):
-        raise OptionError(f"behavior: {behavior!r} is not known. Use a policy, 'count', or None.")
     evidence = gather(episodes, annotations, list(policies.values()), behavior=behavior, cell=cell, weights=weights)
     settings = {"semiope": __version__, "gamma": gamma, "episodes": episodes.n_episodes, "steps": episodes.n_steps}
     settings |= {"cell": "state" if evidence.cells.step is None else "step,state"}
@@ -158,16 +156,12 @@ def _evaluate_one(problem: Problem, names: Sequence[str], settings: dict[str, An
 
 def _judge_support(problem: Problem, results: Results) -> None:
     """Say how much of the policy lies where the data are silent."""
-    asked: dict[Callable[[Evidence], Any], list[str]] = {}
-    for name in results:
-        support = ESTIMATORS[name].support
-        if support is not None:
-            asked.setdefault(support, []).append(name)
-    for support, names in asked.items():
-        mass, states = unsupported_mass(problem, problem.evidence.derived(support))
-        results.diagnostics.setdefault("unsupported_mass", {})[
-            "logged" if "pdis" in names or "is" in names else "augmented"
-        ] = mass
+    for kind, table in SUPPORT.items():
+        names = [name for name in results if ESTIMATORS[name].support == kind]
+        if not names:
+            continue
+        mass, states = unsupported_mass(problem, problem.evidence.derived(table))
+        results.diagnostics["unsupported_mass"][kind] = mass
         if mass > NEGLIGIBLE_MASS:
             worst = ", ".join(f"{state!r} ({share:.0%})" for state, share in states)
             results.warnings.append(
@@ -211,6 +205,7 @@ def _notes(evidence: Evidence) -> dict[str, Any]:
         "annotations_of_action_taken": len(annotations.taken),
         "annotations_pooled": annotations.n_pooled,
         "notes": notes,
+        "unsupported_mass": {},
     }
 
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import semiope as so
 from semiope.data.labels import encode
-
-import pyarrow as pa  # isort: skip
 
 
 def arrays(**changes: Any) -> dict[str, Any]:
@@ -20,7 +20,16 @@ def arrays(**changes: Any) -> dict[str, Any]:
 
 def test_minus_one_and_masked_actions_mean_no_decision() -> None:
     masked = np.ma.masked_array([1, 9, 1], mask=[False, True, False])
-    for action in (np.array([1, -1, 1]), masked, [1, -1, 1]):
+    series = pd.Series([1, -1, 1])
+    for action in (
+        np.array([1, -1, 1]),
+        masked,
+        [1, -1, 1],
+        series,
+        pa.array([1, None, 1]),
+        [1, None, 1],
+        [1.0, -1, 1],
+    ):
         episodes = so.Episodes.from_arrays(**arrays() | {"action": action})
         assert episodes.action.tolist() == [0, -1, 0]
         assert episodes.actions.labels.to_pylist() == [1]
@@ -44,11 +53,20 @@ def test_nothing_can_be_changed() -> None:
         episodes.reward = np.zeros(3)  # type: ignore[misc]
 
 
-def test_the_users_own_array_stays_writable() -> None:
-    reward = np.zeros(3)
-    so.Episodes.from_arrays(**arrays() | {"reward": reward})
-    reward[0] = 1.0
-    assert reward[0] == 1.0
+def test_what_the_user_does_with_an_array_afterwards_changes_nothing() -> None:
+    columns = arrays(reward=[0.0, 0.0, 0.0], state=[0, 1, 0], action=[0, 1, 0])
+    probs = np.full((2, 2), 0.5)
+    frame = pd.DataFrame(columns)
+    logs, from_frame, policy = so.Episodes.from_arrays(**columns), so.read_episodes(frame), so.Policy.from_table(probs)
+    for column in columns.values():
+        column[:] = 9
+    frame.loc[:, :] = 9
+    probs[:] = 9
+    for episodes in (logs, from_frame):
+        assert episodes.reward.tolist() == [0, 0, 0]
+        assert episodes.state.tolist() == [0, 1, 0]
+        assert episodes.action.tolist() == [0, 1, 0]
+    assert policy.probs.tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62)), min_size=1, max_size=30))

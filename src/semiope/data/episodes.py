@@ -68,7 +68,7 @@ class Episodes:
             labels=labels,
             states=states,
             actions=actions,
-            offsets=frozen(np.searchsorted(sorted_(episode), np.arange(len(labels) + 1)).astype(np.int64)),
+            offsets=frozen(np.append(np.flatnonzero(sorted_(step) == 0), len(step))),
             state=sorted_(state),
             action=sorted_(action),
             reward=sorted_(reward),
@@ -154,8 +154,10 @@ def read_episodes(source: Any) -> Episodes:
 
 def without_sentinels(action: Any) -> Any:
     """Mask integer actions of -1, which arrays use for "no decision"."""
-    array = np.ma.asarray(action) if isinstance(action, np.ma.MaskedArray | np.ndarray | list | tuple) else None
-    if array is None or array.dtype.kind != "i":
+    if isinstance(action, pa.Array | pa.ChunkedArray):
+        action = action.to_numpy(zero_copy_only=False) if isinstance(action, pa.Array) else action.to_numpy()
+    array = np.ma.asarray(action)
+    if array.dtype.kind not in "if":
         return action
     return np.ma.masked_where(array.data == -1, array)
 

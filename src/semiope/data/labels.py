@@ -77,7 +77,7 @@ def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
         return np.full(len(column), ABSENT, dtype=np.int8), Vocabulary(pa.array([], pa.int64()))
     missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     values = (column if missing is None else pc.fill_null(column, pc.min(column))).to_numpy()
-    low, high = int(values.min()), int(values.max())
+    low, high = _extent(values)
     if high - low < 4 * len(values) + 65536:
         seen = np.zeros(high - low + 1, dtype=np.int64)
         _mark(values, low, seen)
@@ -91,6 +91,14 @@ def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
     if missing is not None:
         ids[missing] = ABSENT
     return ids, Vocabulary(pa.array(labels))
+
+
+@compiled
+def _extent(values: Integers) -> tuple[int, int]:
+    low = high = values[0]
+    for value in values:
+        low, high = min(low, value), max(high, value)
+    return low, high
 
 
 @compiled

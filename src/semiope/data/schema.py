@@ -70,7 +70,8 @@ class Columns:
             raise SchemaError(
                 f"{self.name}: column {column!r} is {values.type}, not numbers (for example {example!r}). Convert it."
             )
-        numbers: Floats = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        # A copy of our own: the source may be an array that its owner goes on changing.
+        numbers: Floats = np.array(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
         with np.errstate(invalid="ignore"):  # opposite infinities
             total = numbers.sum()
         if not np.isfinite(total):

@@ -91,6 +91,11 @@ def behavior(evidence: Evidence) -> Lookup:
     return evidence.behavior
 
 
+def behavior_table(evidence: Evidence) -> Floats:
+    """pi_b per cell and action."""
+    return evidence.behavior_table
+
+
 def augmented_table(evidence: Evidence) -> Floats:
     """pi_b+ of Definition 1 per cell and action."""
     return augmented_policy(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from semiope._arrays import Floats
 from semiope.errors import OptionError, nearest
 from semiope.estimate.counterfactual import closed_form, counterfactual, require_full_annotation
-from semiope.estimate.evidence import Evidence, Problem, augmented_table
+from semiope.estimate.evidence import Evidence, Problem, augmented_table, behavior_table
 from semiope.estimate.importance import importance
 from semiope.estimate.naive import naive_unweighted, naive_weighted
 from semiope.estimate.passes import Recipe
@@ -18,44 +18,43 @@ class Estimator(NamedTuple):
     """A recipe for per-episode values, and how they become an estimate.
 
     `self_normalized` divides by the sum of the normalisers instead of by the number of episodes; `unbiased` holds for a
-    known behaviour policy, full support and right annotations; `support` is the policy outside whose support it is
-    blind; `requires` fails where the data do not hold what the estimator needs.
+    known behaviour policy, full support and right annotations; `support` names the policy outside whose support it
+    is blind; `requires` fails where the data do not hold what the estimator needs.
     """
 
     recipe: Recipe
     meaning: str
     self_normalized: bool = False
     unbiased: bool = False
-    support: Callable[[Evidence], Floats] | None = None
+    support: str | None = None
     requires: Callable[[Problem], None] | None = None
 
 
-def logged(evidence: Evidence) -> Floats:
-    """pi_b per cell and action."""
-    return evidence.behavior_table
-
+# The policies outside whose support an estimator is blind, per cell and action.
+SUPPORT: dict[str, Callable[[Evidence], Floats]] = {"logged": behavior_table, "augmented": augmented_table}
 
 _IS, _PDIS = Recipe(importance, whole=True), Recipe(importance)
 _C_IS, _C_PDIS = Recipe(counterfactual, whole=True), Recipe(counterfactual)
 _UNWEIGHTED, _WEIGHTED = Recipe(naive_unweighted, whole=True), Recipe(naive_weighted, whole=True)
 
 ESTIMATORS: dict[str, Estimator] = {
-    "is": Estimator(_IS, "returns times the ratio of the whole episode", unbiased=True, support=logged),
-    "wis": Estimator(_IS, "is, divided by the sum of ratios", self_normalized=True, support=logged),
-    "pdis": Estimator(_PDIS, "rewards times the ratio up to their step", unbiased=True, support=logged),
-    "pdwis": Estimator(_PDIS, "pdis, divided by the sum of whole ratios", self_normalized=True, support=logged),
+    "is": Estimator(_IS, "returns times the ratio of the whole episode", unbiased=True, support="logged"),
+    "wis": Estimator(_IS, "is, divided by the sum of ratios", self_normalized=True, support="logged"),
+    "pdis": Estimator(_PDIS, "rewards times the ratio up to their step", unbiased=True, support="logged"),
+    "pdwis": Estimator(_PDIS, "pdis, divided by the sum of whole ratios", self_normalized=True, support="logged"),
     "pdwis-step": Estimator(
-        Recipe(importance, per_step="all"), "pdis, each step divided by the mean ratio of all episodes", support=logged
+        Recipe(importance, per_step="all"), "pdis, each step divided by the mean ratio of all episodes",
+        support="logged",
     ),
     "pdwis-alive": Estimator(
         Recipe(importance, per_step="alive"), "pdis, each step divided by the mean ratio of episodes not ended",
-        support=logged,
+        support="logged",
     ),
-    "c-is": Estimator(_C_IS, "is with annotations, by split weights", unbiased=True, support=augmented_table),
-    "c-wis": Estimator(_C_IS, "c-is, divided by the sum of ratios", self_normalized=True, support=augmented_table),
-    "c-pdis": Estimator(_C_PDIS, "pdis with annotations, by split weights", unbiased=True, support=augmented_table),
+    "c-is": Estimator(_C_IS, "is with annotations, by split weights", unbiased=True, support="augmented"),
+    "c-wis": Estimator(_C_IS, "c-is, divided by the sum of ratios", self_normalized=True, support="augmented"),
+    "c-pdis": Estimator(_C_PDIS, "pdis with annotations, by split weights", unbiased=True, support="augmented"),
     "c-pdwis": Estimator(
-        _C_PDIS, "c-pdis, divided by the sum of ratios", self_normalized=True, support=augmented_table
+        _C_PDIS, "c-pdis, divided by the sum of ratios", self_normalized=True, support="augmented"
     ),
     "c*-is": Estimator(
         Recipe(closed_form, whole=True), "c-is in closed form, all annotated, equal weights", unbiased=True,

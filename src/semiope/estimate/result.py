@@ -34,25 +34,25 @@ class Estimate:
 
     policy: str
     estimator: str
-    episodes: EpisodeValues
+    per_episode: EpisodeValues
     self_normalized: bool = False
 
     @property
     def values(self) -> Floats:
-        """Per-episode values (times 2**-episodes.value_exponent, which is 1 unless they leave float64's range)."""
-        return self.episodes.values
+        """Per-episode values (times 2**-per_episode.value_exponent, which is 1 unless they leave float64's range)."""
+        return self.per_episode.values
 
     @property
     def normalizers(self) -> Floats:
         """Per-episode normalisers: the ratio of each episode, whose mean is 1 where the support is full."""
-        return self.episodes.normalizers
+        return self.per_episode.normalizers
 
     @cached_property
     def denominators(self) -> Floats:
         """What the sum of the values is divided by, per episode."""
         if self.self_normalized:
-            return self.episodes.normalizers
-        return np.ones(len(self.values)) if self.episodes.counts is None else self.episodes.counts
+            return self.per_episode.normalizers
+        return np.ones(len(self.values)) if self.per_episode.counts is None else self.per_episode.counts
 
     @cached_property
     def value(self) -> float:
@@ -68,7 +68,7 @@ class Estimate:
     @cached_property
     def ess(self) -> float:
         """Effective sample size: (sum of normalisers)**2 / sum of their squares."""
-        squares = np.square(self.normalizers) if self.episodes.squares is None else self.episodes.squares
+        squares = np.square(self.normalizers) if self.per_episode.squares is None else self.per_episode.squares
         total = float(squares.sum())
         return float(self.normalizers.sum()) ** 2 / total if total else 0.0
 
@@ -78,7 +78,9 @@ class Estimate:
         return Interval(*map(self._unscaled, found))
 
     def _unscaled(self, number: float) -> float:
-        exponent = self.episodes.value_exponent - (self.episodes.normalizer_exponent if self.self_normalized else 0)
+        exponent = self.per_episode.value_exponent - (
+            self.per_episode.normalizer_exponent if self.self_normalized else 0
+        )
         try:
             return math.ldexp(number, exponent)
         except OverflowError:

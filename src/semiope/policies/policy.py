@@ -35,7 +35,7 @@ class Policy:
     @classmethod
     def from_table(cls, probs: Any) -> Policy:
         """Build from an array (n_states, n_actions) or (n_steps, n_states, n_actions) with integer ids as labels."""
-        table = np.asarray(probs, dtype=np.float64)
+        table = np.array(probs, dtype=np.float64)
         if table.ndim not in (2, 3) or not table.size:
             raise SchemaError(
                 f"policy: an array of shape {table.shape}; "

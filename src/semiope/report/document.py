@@ -17,7 +17,7 @@ def document(results: Mapping[str, Results], *, alpha: float = 0.05, ci: str = "
     head = {key: settings.pop(key) for key in ("semiope", "gamma", "episodes", "steps")}
     settings |= {"alpha": alpha, "ci": ci, "seed": seed}
     shared = {key: value for key, value in first.diagnostics.items() if key != "unsupported_mass"}
-    unsupported = {name: one.diagnostics.get("unsupported_mass", {}) for name, one in results.items()}
+    unsupported = {name: one.diagnostics["unsupported_mass"] for name, one in results.items()}
     warnings = dict.fromkeys(message for one in results.values() for message in one.warnings)
     return {
         **head,
