@@ -39,14 +39,10 @@ def make_actions(kind: str) -> Actions:
     return np.stack(rows)
 
 
-def evaluate(actions: Actions, reward: Floats, **options: Any) -> so.Results:
-    n = len(actions)
+def evaluate(actions: Actions, reward: Floats, lengths: Actions | None = None, **options: Any) -> so.Results:
+    episode, step = np.nonzero(np.arange(T) < (np.full(len(actions), T) if lengths is None else lengths)[:, None])
     episodes = so.Episodes.from_arrays(
-        episode=np.repeat(np.arange(n), T),
-        step=np.tile(np.arange(T), n),
-        state=np.zeros(n * T, dtype=int),
-        action=actions.ravel(),
-        reward=reward.ravel(),
+        episode=episode, step=step, state=0 * step, action=actions[episode, step], reward=reward[episode, step]
     )
     behavior, evaluation = so.Policy.from_table([BEHAVIOR]), so.Policy.from_table([EVALUATION])
     found: so.Results = so.evaluate(episodes, evaluation, behavior=behavior, **options)
@@ -122,14 +118,28 @@ def by_definition(actions: Actions, asked: NDArray[np.bool_]) -> tuple[Floats, F
     return augmented, weight * ratio[actions], np.where(asked, 0.5 * ratio[1 - actions], 0.0)
 
 
-def test_normalisers_per_step_stay_in_range() -> None:
-    actions = make_actions("leaning")
-    reward = np.ones(actions.shape)
-    found = evaluate(actions, reward, estimators=["pdwis-step", "pdwis-alive"], gamma=0.999)
-    expected = (1 - 0.999**T) / (1 - 0.999)
-    for name in ("pdwis-step", "pdwis-alive"):
-        assert found[name].value == pytest.approx(expected, rel=1e-9)
-        assert found[name].std_error == pytest.approx(0, abs=1e-6)
+@pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "down, then up", "mixed", "leaning"])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_normalisers_per_step(kind: str, ragged: bool) -> None:
+    actions = make_actions(kind)
+    reward = np.random.default_rng(5).normal(1, 1, size=actions.shape)
+    lengths = np.arange(len(actions), 0, -1) * T // len(actions) if ragged else np.full(len(actions), T)
+    found = evaluate(actions, reward, lengths, estimators=["pdwis-step", "pdwis-alive"], gamma=0.999)
+    with localcontext() as context:
+        context.prec, context.Emax, context.Emin = 60, 10**9, -(10**9)
+        gamma = Decimal(float("0.999"))
+        ratio, expected = [Decimal(1)] * len(actions), {"pdwis-step": Decimal(0), "pdwis-alive": Decimal(0)}
+        for t in range(T):
+            alive = [i for i in range(len(actions)) if t < lengths[i]]
+            for i in alive:
+                ratio[i] *= Decimal(3) if actions[i, t] == 0 else 1 / Decimal(3)
+            rewards = sum((ratio[i] * Decimal(float(reward[i, t])) for i in alive), start=Decimal(0))
+            reached = sum((ratio[i] for i in alive), start=Decimal(0))
+            expected["pdwis-step"] += gamma**t * rewards / sum(ratio, start=Decimal(0))
+            expected["pdwis-alive"] += gamma**t * rewards / reached * len(alive) / len(ratio)
+    for name, value in expected.items():
+        assert found[name].value == pytest.approx(float(value), rel=1e-9)
+        assert math.isfinite(found[name].std_error)
 
 
 def test_an_ordinary_estimate_beyond_float64_is_said_to_be_so() -> None:

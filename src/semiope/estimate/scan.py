@@ -72,11 +72,10 @@ def scan(
     normalizers: Scaled,
     *,
     whole: bool = False,
-    tail: Floats | None = None,
 ) -> None:
-    """Run the recursion over the episodes between `offsets`; `tail` holds v after the last step if it is not 0."""
+    """Run the recursion over the episodes between `offsets`, into `values` and `normalizers`."""
     _scan(
-        reward, offsets, gamma, whole, terms.f, terms.c, terms.k, tail,
+        reward, offsets, gamma, whole, terms.f, terms.c, terms.k,
         values.mantissa, values.exponent, normalizers.mantissa, normalizers.exponent,
     )  # fmt: skip
     if terms.weight is not None:
@@ -93,7 +92,6 @@ def _scan(
     f: Floats,
     c: Floats | None,
     k: Floats | None,
-    tail: Floats | None,
     v_out: Floats,
     v_exponent: Integers,
     m_out: Floats,
@@ -101,8 +99,7 @@ def _scan(
 ) -> None:
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
-        after = 0.0 if tail is None else tail[i]
-        v, m, least = after, 1.0, 1.0
+        v, m, least = 0.0, 1.0, 1.0
         for t in range(stop - 1, start - 1, -1):
             add_v = 0.0 if c is None else c[t]
             add_m = 0.0 if k is None else k[t]
@@ -114,7 +111,7 @@ def _scan(
         v_exponent[i], m_exponent[i] = 0, 0
         # What overflowed on the way is not finite at the end; what vanished passed through small numbers.
         if not (abs(v) < BIG and m < BIG and least > SMALL):
-            v, m, v_exponent[i], m_exponent[i] = _scaled(reward, start, stop, gamma, whole, f, c, k, after)
+            v, m, v_exponent[i], m_exponent[i] = _scaled(reward, start, stop, gamma, whole, f, c, k)
         v_out[i], m_out[i] = v, m
 
 
@@ -128,10 +125,9 @@ def _scaled(
     f: Floats,
     c: Floats | None,
     k: Floats | None,
-    after: float,
 ) -> tuple[float, float, int, int]:
     """The same for one episode, with v and m as mantissa and power of two throughout."""
-    v, m, ve, me = after, 1.0, 0, 0
+    v, m, ve, me = 0.0, 1.0, 0, 0
     for t in range(stop - 1, start - 1, -1):
         add_v = 0.0 if c is None else c[t]
         add_m = 0.0 if k is None else k[t]
