@@ -106,7 +106,12 @@ def test_the_numbers_are_those_of_python(desk: Desk) -> None:
     ]
     rows = json.loads(desk.evaluate("--json", "-", *options).out)["estimates"]
     expected = so.evaluate(
-        EPISODES, POLICY, annotations=ANNOTATIONS, weights="factual", gamma=0.5, estimators=["c-pdis", "wis"]
+        EPISODES,
+        so.read_policy(POLICY),
+        annotations=ANNOTATIONS,
+        weights="factual",
+        gamma=0.5,
+        estimators=["c-pdis", "wis"],
     )
     for row in rows:
         estimate = expected[row["estimator"]]

@@ -13,7 +13,7 @@ from semiope._version import __version__
 if TYPE_CHECKING:
     from semiope.data.annotations import Annotations, read_annotations
     from semiope.data.episodes import Episodes, read_episodes
-    from semiope.errors import OptionError, SchemaError, SemiopeError, StatisticalWarning, SupportError
+    from semiope.errors import OptionError, OutputError, SchemaError, SemiopeError, StatisticalWarning, SupportError
     from semiope.estimate.registry import ALIASES, ESTIMATORS
     from semiope.estimate.result import Estimate
     from semiope.pipeline import Results, evaluate
@@ -26,6 +26,7 @@ _HOME = {
     "Episodes": "data.episodes",
     "read_episodes": "data.episodes",
     "OptionError": "errors",
+    "OutputError": "errors",
     "SchemaError": "errors",
     "SemiopeError": "errors",
     "StatisticalWarning": "errors",
@@ -48,6 +49,7 @@ __all__ = [
     "Episodes",
     "Estimate",
     "OptionError",
+    "OutputError",
     "Policy",
     "Results",
     "RowPolicy",

@@ -52,7 +52,12 @@ def evaluate(
     policy: Annotated[
         list[str], typer.Option(metavar="[NAME=]FILE", help="Policy to evaluate; may be given several times.")
     ],
-    annotations: Annotated[str | None, typer.Option(metavar="FILE", help="Counterfactual annotations.")] = None,
+    annotations: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE", help="Counterfactual annotations; with a name, for the policy of that name only."
+        ),
+    ] = None,
     behavior: Annotated[
         str | None,
         typer.Option(
@@ -79,20 +84,28 @@ def evaluate(
     report: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write the results as a web page.")] = None,
 ) -> None:
     """Estimate what policies are worth, from logged episodes and, if there are any, counterfactual annotations."""
-    from semiope.report.terminal import DelayedProgress
-    from semiope.uncertainty.intervals import check_alpha, check_method, check_seed
+    from semiope.report.document import document, to_json
+    from semiope.report.html import page
+    from semiope.report.terminal import DelayedProgress, print_document
+    from semiope.uncertainty.intervals import check_alpha, check_method, generator
 
     check_alpha(alpha)
     check_method(ci)
-    check_seed(seed)
+    generator(seed)
     policies = _named(policy)
+    answers = _answers(annotations or [], policies)
     _check_targets(json, report)
     with DelayedProgress() as progress:
         results = _evaluate(
-            episodes, policies, annotations, behavior,
-            cell=cell, estimators=estimators, weights=weights, gamma=gamma, progress=progress,
+            episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
+            weights=weights, gamma=gamma, progress=progress,
         )  # fmt: skip
-    _deliver(results, alpha=alpha, ci=ci, seed=seed, json=json, report=report)
+        content = document(results, alpha=alpha, ci=ci, seed=seed)
+    if report is not None:
+        _write(report, page(content))
+    _write(json, to_json(content))
+    if json != "-":
+        print_document(content)
 
 
 @app.command()
@@ -121,9 +134,7 @@ def bench(
     _write(json, to_json([one._asdict() for one in measurements]))
 
 
-def _evaluate(
-    episodes: str, policies: dict[str, str], annotations: str | None, behavior: str | None, **options: Any
-) -> dict[str, Results]:
+def _evaluate(episodes: str, policies: dict[str, str], **options: Any) -> dict[str, Results]:
     import warnings
 
     import semiope as so
@@ -134,27 +145,10 @@ def _evaluate(
             "episodes: there is only one episode, and a standard error needs at least two. "
             "Add episodes (so.evaluate in Python gives the bare value of one)."
         )
-    found = {name: so.read_policy(path, name=f"policy {name!r}") for name, path in policies.items()}
-    answers = None if annotations is None else so.read_annotations(annotations)
-    logged_by = so.read_policy(behavior, name="behavior") if behavior not in (None, "count") else behavior
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", so.StatisticalWarning)  # they are printed with the results
-        results: dict[str, Results] = so.evaluate(logs, found, annotations=answers, behavior=logged_by, **options)
+        results: dict[str, Results] = so.evaluate(logs, policies, **options)
     return results
-
-
-def _deliver(
-    results: dict[str, Results], *, alpha: float, ci: str, seed: int, json: str | None, report: str | None
-) -> None:
-    from semiope.report.document import document, to_json
-    from semiope.report.html import page
-    from semiope.report.terminal import print_document
-
-    content = document(results, alpha=alpha, ci=ci, seed=seed)
-    _write(report, page(content))
-    _write(json, to_json(content))
-    if json != "-":
-        print_document(content)
 
 
 def _named(policies: list[str]) -> dict[str, str]:
@@ -172,8 +166,31 @@ def _named(policies: list[str]) -> dict[str, str]:
     return named
 
 
+def _answers(annotations: list[str], policies: dict[str, str]) -> str | dict[str, str] | None:
+    """Annotations for all policies, or by the name of a policy."""
+    if not annotations:
+        return None
+    named = {}
+    for entry in annotations:
+        name, found, path = entry.partition("=")
+        if found and name in policies and not Path(entry).exists():
+            named[name] = path
+    if not named and len(annotations) == 1:
+        return annotations[0]
+    if len(named) < len(annotations):
+        raise OptionError(
+            "--annotations: give one FILE for all policies, or NAME=FILE once for each policy that has annotations. "
+            f"Policies: {', '.join(policies)}."
+        )
+    return named
+
+
 def _check_targets(json: str | None, report: str | None) -> None:
     """Refuse files that cannot be written before any work is done."""
+    if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"--report: {report} must end in .html, for that is what is written.")
+    if json is not None and report is not None and Path(json).resolve() == Path(report).resolve():
+        raise OptionError("--json and --report name the same file.")
     for option, target in (("--json", json), ("--report", report)):
         if target is None or target == "-":
             continue
@@ -184,7 +201,7 @@ def _check_targets(json: str | None, report: str | None) -> None:
 
 
 def _write(target: str | None, text: str) -> None:
-    from semiope.data.tables import write_whole
+    from semiope._files import write_whole
 
     if target == "-":
         sys.stdout.write(text)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+# How many offending rows or labels a message shows.
+SHOWN = 3
 
 
 class SemiopeError(Exception):
@@ -22,8 +26,14 @@ class SupportError(SemiopeError, ValueError):
     """The logs and annotations do not hold what this estimator needs."""
 
 
-class MissingExtraError(SemiopeError, ImportError):
-    """An optional dependency is not installed."""
+class NotEstimatedError(SemiopeError, KeyError):
+    """A result does not hold the estimate that was asked of it."""
+
+    __str__ = Exception.__str__
+
+
+class OutputError(SemiopeError, OSError):
+    """A file cannot be written."""
 
 
 class StatisticalWarning(UserWarning):
@@ -32,9 +42,14 @@ class StatisticalWarning(UserWarning):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for the known word closest to `word`, or nothing."""
-    by_lower_case = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
-    return f" Did you mean {by_lower_case[close[0]]!r}?" if close else ""
+    plain = {_plain(name): name for name in reversed(list(known))}
+    close = difflib.get_close_matches(_plain(word), plain, n=1, cutoff=0.7)
+    return f" Did you mean {plain[close[0]]!r}?" if close else ""
+
+
+def _plain(word: str) -> str:
+    """A word without what is easily confused: case, hyphens, underscores, stars."""
+    return re.sub(r"[-_* ]", "", word.lower())
 
 
 def count(n: int, noun: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,21 +10,25 @@ from typing import Any, overload
 import numpy as np
 
 from semiope._version import __version__
-from semiope.data.annotations import Annotations, read_annotations
+from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes, read_episodes
-from semiope.diagnose.support import unsupported_mass
-from semiope.errors import OptionError, StatisticalWarning, count
-from semiope.estimate.evidence import AnyPolicy, Evidence, Problem, gather
+from semiope.diagnose.notes import notes_on
+from semiope.diagnose.numbers import judge_numbers
+from semiope.diagnose.support import judge_support
+from semiope.errors import NotEstimatedError, OptionError, StatisticalWarning, nearest
+from semiope.estimate.evidence import Evidence, gather
 from semiope.estimate.passes import episode_values
-from semiope.estimate.registry import ESTIMATORS, SUPPORT, canonical, chosen
+from semiope.estimate.problem import Problem
+from semiope.estimate.registry import ALIASES, ESTIMATORS, chosen
 from semiope.estimate.result import Estimate
-from semiope.policies.policy import Policy, RowPolicy, read_policy
+from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 
+SHARED = (
+    "the same annotations were used for several policies. They hold for the policy that the annotators had in mind; "
+    "give each policy its own by name where they differ."
+)
 Names = Sequence[str] | str | None
 Progress = Callable[[int, int], None]
-
-# Below this share of decisions, a lack of support is noted in the diagnostics but not warned about.
-NEGLIGIBLE_MASS = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,13 @@ class Results(Mapping[str, Estimate]):
     warnings: list[str] = field(default_factory=list)
 
     def __getitem__(self, name: str) -> Estimate:
-        return self.estimates[canonical(name)]
+        plain = ALIASES.get(name, name)
+        if plain not in self.estimates:
+            raise NotEstimatedError(
+                f"no estimate {name!r} here, only {', '.join(self.estimates)}."
+                f"{nearest(str(name), self.estimates)} Ask for others with estimators=[...]."
+            )
+        return self.estimates[plain]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.estimates)
@@ -60,12 +69,14 @@ class Results(Mapping[str, Estimate]):
         lines = [f"{'estimator':<22}{'value':>12}{'std error':>12}{'ess':>12}"]
         for name, estimate in self.estimates.items():
             lines.append(f"{name:<22}{estimate.value:>12.6g}{estimate.std_error:>12.4g}{estimate.ess:>12.1f}")
+        lines += [f"note: {note}" for note in self.diagnostics.get("notes", [])]
+        lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
 @overload
 def evaluate(
-    episodes: Any, policy: Mapping[str, AnyPolicy], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
+    episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., gamma: float = ..., progress: Progress | None = ...,
 ) -> dict[str, Results]: ...  # fmt: skip
 @overload
@@ -92,7 +103,8 @@ def evaluate(
     Parameters
     ----------
     episodes, policy, annotations
-        As made by `read_episodes`, `read_policy`, `read_annotations`, or anything those can read.
+        As made by `read_episodes`, `read_policy`, `read_annotations`, or anything those can read. Several policies are
+        a dict by name; annotations may then be one as well, since answers hold for the policy they were given for.
     behavior
         The behaviour policy. None: the column `behavior_prob` if there is one, else counted; "count": counted.
     cell
@@ -110,31 +122,44 @@ def evaluate(
     if isinstance(gamma, bool) or not 0 <= gamma <= 1:
         raise OptionError(f"gamma: {gamma} is not between 0 and 1.")
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
-    if annotations is not None and not isinstance(annotations, Annotations):
-        annotations = read_annotations(annotations)
-    several = isinstance(policy, Mapping) and not {"action", "prob"} <= set(policy)  # else the columns of one policy
+    several = isinstance(policy, Mapping)
+    if several and {"action", "prob"} <= set(policy):
+        raise OptionError(
+            "policy: a dict holds several policies by name, and this one looks like the columns of one policy. "
+            "Make a policy of it with so.read_policy."
+        )
     policies = {
         str(name): _as_policy(one, f"policy {name!r}")
         for name, one in (policy if several else {"policy": policy}).items()
     }
     if not policies:
         raise OptionError("policy: no policy given.")
-    names = chosen(estimators, annotated=annotations is not None)
+    answers = _answers(annotations, policies)
+    names = chosen(estimators, annotated=any(answers.values()))
     if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
         behavior = _as_policy(behavior, "behavior")
-    evidence = gather(episodes, annotations, list(policies.values()), behavior=behavior, cell=cell, weights=weights)
-    settings = {"semiope": __version__, "gamma": gamma, "episodes": episodes.n_episodes, "steps": episodes.n_steps}
-    settings |= {"cell": "state" if evidence.cells.step is None else "step,state"}
-    settings |= {"behavior": _origin(behavior, episodes), "weights": weights if isinstance(weights, str) else "table"}
-    recipes = {ESTIMATORS[name].recipe for name in names}
-    told = _Told(progress, episodes.n_steps * len(policies) * len(recipes))
+    prepared: dict[int, Evidence] = {}
+    done = _Counter(progress, episodes.n_steps * len(policies) * len({ESTIMATORS[name].recipe for name in names}))
     results = {}
     for name, one in policies.items():
-        results[name] = _evaluate_one(Problem.of(name, one, evidence, gamma), names, settings, told)
+        own = answers[name]
+        if id(own) not in prepared:
+            prepared[id(own)] = gather(episodes, own, policies, behavior=behavior, cell=cell, weights=weights)
+        evidence = prepared[id(own)]
+        settings = {"semiope": __version__, "gamma": gamma, "episodes": episodes.n_episodes, "steps": episodes.n_steps}
+        settings |= {"cell": "state" if evidence.cells.step is None else "step,state"}
+        settings |= {"behavior": _origin(behavior, episodes)}
+        settings |= {"weights": weights if isinstance(weights, str) else "table"}
+        notes = notes_on(evidence.logbook.annotations, names, weights, estimators)
+        if own is not None and sum(other is own for other in answers.values()) > 1:
+            notes.append(SHARED)
+        results[name] = _evaluate_one(Problem.of(name, one, evidence, gamma), names, settings, notes, done)
     return results if several else results["policy"]
 
 
-def _evaluate_one(problem: Problem, names: Sequence[str], settings: dict[str, Any], told: _Told) -> Results:
+def _evaluate_one(
+    problem: Problem, names: Sequence[str], settings: dict[str, Any], notes: list[str], done: _Counter
+) -> Results:
     """Run each recipe once, and make of it every estimate that was asked for."""
     for requirement in dict.fromkeys(ESTIMATORS[name].requires for name in names):
         if requirement:
@@ -144,69 +169,37 @@ def _evaluate_one(problem: Problem, names: Sequence[str], settings: dict[str, An
     for name in names:
         estimator = ESTIMATORS[name]
         if estimator.recipe not in values:
-            values[estimator.recipe] = episode_values(problem, estimator.recipe, told)
+            values[estimator.recipe] = episode_values(problem, estimator.recipe, done)
         estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
-    results = Results(problem.name, estimates, settings, _notes(problem.evidence))
-    _judge_support(problem, results)
-    _judge_numbers(results)
-    for message in results.warnings:
-        warnings.warn(StatisticalWarning(message), stacklevel=4)
-    return results
-
-
-def _judge_support(problem: Problem, results: Results) -> None:
-    """Say how much of the policy lies where the data are silent."""
-    for kind, table in SUPPORT.items():
-        names = [name for name in results if ESTIMATORS[name].support == kind]
-        if not names:
-            continue
-        mass, states = unsupported_mass(problem, problem.evidence.derived(table))
-        results.diagnostics["unsupported_mass"][kind] = mass
-        if mass > NEGLIGIBLE_MASS:
-            worst = ", ".join(f"{state!r} ({share:.0%})" for state, share in states)
-            results.warnings.append(
-                f"policy {problem.name!r}: {mass:.1%} of its decisions at the logged steps are actions without support "
-                f"for {', '.join(names)}: these estimates leave out what those actions bring. "
-                f"Worst states: {worst}. Annotating those actions there would mend it."
-            )
-
-
-def _judge_numbers(results: Results) -> None:
-    """Say where no number, or no standard error, can be given."""
-    if results.settings["episodes"] == 1:
-        results.warnings.append("there is only one episode: no standard error, no interval.")
-    for name, estimate in results.items():
-        if math.isnan(estimate.value):
-            results.warnings.append(
-                f"policy {results.policy!r}: {name} is undefined, since no episode has a ratio above 0: "
-                "none does what the policy would do. Annotate more steps, or use an ordinary estimator."
-            )
-        elif math.isinf(estimate.value):
-            results.warnings.append(
-                f"policy {results.policy!r}: {name} exceeds the range of numbers: the ratios multiply to more than "
-                "1e308. Use a self-normalised or counterfactual estimator."
-            )
-
-
-def _notes(evidence: Evidence) -> dict[str, Any]:
-    annotations = evidence.annotations
-    notes = []
-    if len(annotations.taken):
-        notes.append(
-            f"{count(len(annotations.taken), 'annotation')} of the action that was taken: kept apart, since the logs "
-            "already say what happened."
-        )
-    if annotations.n_pooled:
-        notes.append(
-            f"{count(annotations.n_pooled, 'repeated annotation')} pooled with others of the same step and action."
-        )
-    return {
+    masses, messages = judge_support(problem, names)
+    messages += judge_numbers(problem.name, estimates)
+    for message in messages:
+        warnings.warn(StatisticalWarning(message), stacklevel=3)
+    annotations = problem.annotations
+    diagnostics = {
         "annotations": len(annotations.row),
-        "annotations_of_action_taken": len(annotations.taken),
+        "annotations_of_action_taken": len(annotations.of_action_taken),
         "annotations_pooled": annotations.n_pooled,
         "notes": notes,
-        "unsupported_mass": {},
+        "unsupported_mass": masses,
     }
+    return Results(problem.name, estimates, settings, diagnostics, messages)
+
+
+def _answers(annotations: Any, policies: Mapping[str, AnyPolicy]) -> dict[str, Annotations | None]:
+    """Return the annotations for each policy: the same for all, or by name."""
+    if isinstance(annotations, Mapping) and not {"action", "value"} <= set(annotations):
+        for name in annotations:
+            if name not in policies:
+                raise OptionError(f"annotations: there is no policy called {name!r}.{nearest(str(name), policies)}")
+        return {name: _as_annotations(annotations.get(name), f"annotations for {name!r}") for name in policies}
+    return dict.fromkeys(policies, _as_annotations(annotations, "annotations"))
+
+
+def _as_annotations(annotations: Any, name: str) -> Annotations | None:
+    if annotations is None or isinstance(annotations, Annotations):
+        return annotations
+    return Annotations.from_arrow(annotations, name=name)
 
 
 def _as_policy(policy: Any, name: str) -> AnyPolicy:
@@ -219,7 +212,7 @@ def _origin(behavior: Any, episodes: Episodes) -> str:
     return "column behavior_prob" if behavior is None and episodes.behavior_prob is not None else "counted"
 
 
-class _Told:
+class _Counter:
     """Counts rows over all passes for whoever wants to show progress."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.data.annotations import AlignedAnnotations, align
+from semiope.data.logbook import AlignedAnnotations, Logbook
 
 
 def episodes() -> so.Episodes:
@@ -16,8 +16,7 @@ def episodes() -> so.Episodes:
 
 
 def aligned(**columns: Any) -> AlignedAnnotations:
-    logs = episodes()
-    return align(so.Annotations.from_arrays(**columns), logs, logs.actions)
+    return Logbook.of(episodes(), so.Annotations.from_arrays(**columns), {}).annotations
 
 
 def test_rows_are_found_and_sorted() -> None:
@@ -43,7 +42,7 @@ def test_stated_precision_weighs_the_answers() -> None:
 def test_answers_about_the_action_taken_are_kept_apart() -> None:
     found = aligned(episode=[0, 0, 1], step=[0, 0, 0], action=[0, 1, 1], value=[9.0, 1.0, 9.0])
     assert found.value.tolist() == [1.0]
-    assert found.taken.tolist() == [0, 2]
+    assert found.of_action_taken.tolist() == [0, 2]
 
 
 @pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")

@@ -32,7 +32,7 @@ def test_minus_one_and_masked_actions_mean_no_decision() -> None:
     ):
         episodes = so.Episodes.from_arrays(**arrays() | {"action": action})
         assert episodes.action.tolist() == [0, -1, 0]
-        assert episodes.actions.labels.to_pylist() == [1]
+        assert episodes.actions.words.to_pylist() == [1]
 
 
 def test_ids_take_the_smallest_type_that_fits() -> None:
@@ -73,7 +73,7 @@ def test_what_the_user_does_with_an_array_afterwards_changes_nothing() -> None:
 def test_encoding_integers_can_be_undone(labels: list[int | None]) -> None:
     ids, vocabulary = encode(pa.array(labels, pa.int64()))
     assert [None if i < 0 else vocabulary[i] for i in ids] == labels
-    assert vocabulary.labels.to_pylist() == sorted({label for label in labels if label is not None})
+    assert vocabulary.words.to_pylist() == sorted({label for label in labels if label is not None})
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1, max_size=30))

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import semiope as so
-from semiope.data.tables import read_table, write_table, write_whole
+from semiope._files import write_whole
+from semiope.data.tables import read_table, write_table
 
 COLUMNS: dict[str, list[Any]] = {
     "episode": ["b", "b", "a", "a", "a"],
@@ -27,9 +28,9 @@ COLUMNS: dict[str, list[Any]] = {
 
 
 def assert_expected(episodes: so.Episodes) -> None:
-    assert episodes.labels.labels.to_pylist() == ["a", "b"]
-    assert episodes.states.labels.to_pylist() == ["end", "x", "y"]
-    assert episodes.actions.labels.to_pylist() == ["go", "none", "stay"]
+    assert episodes.labels.words.to_pylist() == ["a", "b"]
+    assert episodes.states.words.to_pylist() == ["end", "x", "y"]
+    assert episodes.actions.words.to_pylist() == ["go", "none", "stay"]
     assert episodes.offsets.tolist() == [0, 3, 5]
     assert episodes.state.tolist() == [2, 1, 0, 2, 1]
     assert episodes.action.tolist() == [1, 0, -1, 2, 0]
@@ -110,7 +111,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
         partial.write_text("half")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(so.SchemaError, match="No space left on device"):
+    with pytest.raises(so.OutputError, match="No space left on device"):
         write_whole(target, fail)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]

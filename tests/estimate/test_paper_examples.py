@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 def two_states(weight: float | None = None) -> dict[str, Any]:
     episodes = {"episode": [1, 2], "step": [0, 0], "state": ["s1", "s2"], "action": [UP, UP], "reward": [1.0, 0.0]}
     annotations = {"episode": [1], "step": [0], "action": [DOWN], "value": [1.0]}
-    policy = {"state": ["s1", "s2"], "action": [DOWN, UP], "prob": [1.0, 1.0]}
+    policy = so.read_policy({"state": ["s1", "s2"], "action": [DOWN, UP], "prob": [1.0, 1.0]})
     if weight is not None:
         annotations["weight"] = [weight]
     return {"episodes": episodes, "policy": policy, "annotations": annotations}
@@ -48,7 +48,7 @@ def test_sample_specific_weights(share: float) -> None:
     """Appendix B.1: one sample annotated, the other not; the mean weights are (1 + alpha) / 2 and (1 - alpha) / 2."""
     found = so.evaluate(
         {"episode": [1, 2], "step": [0, 0], "state": ["s", "s"], "action": [UP, UP], "reward": [1.0, 1.0]},
-        {"state": ["s"], "action": [DOWN], "prob": [1.0]},
+        so.read_policy({"state": ["s"], "action": [DOWN], "prob": [1.0]}),
         annotations={"episode": [1], "step": [0], "action": [DOWN], "value": [1.0], "weight": [1 - share]},
         estimators=["c-is"],
         weights="column",

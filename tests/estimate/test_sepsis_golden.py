@@ -81,10 +81,10 @@ def annotate(episodes: so.Episodes, returns: Floats) -> so.Annotations:
     keep = (episodes.action >= 0) & (episodes.step != HORIZON - 1)
     step = episodes.step[keep]
     episode = np.repeat(np.arange(episodes.n_episodes), episodes.lengths)[keep]
-    state = episodes.states.labels.to_numpy()[episodes.state[keep]]
-    other = episodes.actions.labels.to_numpy()[episodes.action[keep]] ^ 1
+    state = episodes.states.words.to_numpy()[episodes.state[keep]]
+    other = episodes.actions.words.to_numpy()[episodes.action[keep]] ^ 1
     return so.Annotations.from_arrays(
-        episode=episodes.labels.labels.to_numpy()[episode], step=step, action=other, value=returns[step, state, other]
+        episode=episodes.labels.words.to_numpy()[episode], step=step, action=other, value=returns[step, state, other]
     )
 
 

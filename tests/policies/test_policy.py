@@ -69,8 +69,7 @@ def test_deterministic_and_softened() -> None:
 def test_softening_keeps_a_policy_a_policy(epsilon: float, n_actions: int, seed: int) -> None:
     probs = np.random.default_rng(seed).dirichlet(np.ones(n_actions), size=3)
     soft = so.Policy.from_table(probs).soften(epsilon).probs
-    if n_actions > 1:
-        assert soft.sum(axis=1) == pytest.approx(np.ones(3))
+    assert soft.sum(axis=1) == pytest.approx(np.ones(3))
     rows = so.RowPolicy.from_arrays(
         episode=np.repeat(range(3), n_actions),
         step=[0] * 3 * n_actions,

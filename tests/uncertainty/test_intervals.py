@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 import semiope as so
-from semiope.uncertainty.intervals import interval, standard_error
+from semiope.estimate.result import standard_error
+from semiope.uncertainty.intervals import interval
 
 
 def test_the_t_interval_of_a_mean_is_the_textbooks(rng: np.random.Generator) -> None:

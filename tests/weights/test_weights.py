@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import semiope as so
-from semiope.estimate.evidence import Evidence, augmented_table, gather
+from semiope.estimate.evidence import Evidence, augmented_probs, gather
 from semiope.weights.augmented import mean_split_weights
 from tests.contract.worlds import N_ACTIONS, N_STATES, random_logs
 
@@ -19,7 +19,7 @@ def evidence_of(seed: int, weights: Any, *, known: bool, cell: str = "state", fu
     behavior = so.Policy.from_table(logs.behavior) if known else None
     policy = so.Policy.from_table(logs.evaluation)
     episodes = so.Episodes.from_arrays(**logs.episodes)
-    return gather(episodes, annotations, [policy], behavior=behavior, cell=cell, weights=weights)
+    return gather(episodes, annotations, {"e": policy}, behavior=behavior, cell=cell, weights=weights)
 
 
 WEIGHTS = ["equal", "factual", "column", "table"]
@@ -33,13 +33,12 @@ def test_the_augmented_policy_is_definition_1(weights: Any, seed: int, known: bo
     if weights == "table":
         weights = np.random.default_rng(seed).dirichlet(np.ones(N_ACTIONS), size=(N_STATES, N_ACTIONS))
     evidence = evidence_of(seed, weights, known=known, cell=cell)
-    n_actions = len(evidence.actions)
-    means = mean_split_weights(evidence.split, evidence.cells, evidence.episodes, evidence.annotations, n_actions)
+    means = mean_split_weights(evidence.split_weights, evidence.cells, evidence.logbook)
     assert means.sum(axis=2) == pytest.approx(np.ones(means.shape[:2]))
-    expected = np.einsum("sa,sab->sb", evidence.behavior_table, means)
-    found = augmented_table(evidence)
+    expected = np.einsum("sa,sab->sb", evidence.behavior.probs, means)
+    found = augmented_probs(evidence)
     assert found == pytest.approx(expected, abs=1e-14)
-    assert found.sum(axis=1) == pytest.approx(evidence.behavior_table.sum(axis=1))
+    assert found.sum(axis=1) == pytest.approx(evidence.behavior.probs.sum(axis=1))
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -49,22 +48,22 @@ def test_every_sample_has_weight_one(weights: Any, seed: int) -> None:
     if weights == "table":
         weights = np.random.default_rng(seed).dirichlet(np.ones(N_ACTIONS), size=(N_STATES, N_ACTIONS))
     evidence = evidence_of(seed, weights, known=False)
-    total = evidence.split.taken.copy()
-    np.add.at(total, evidence.annotations.row, evidence.split.annotated)
+    total = evidence.split_weights.taken.copy()
+    np.add.at(total, evidence.logbook.annotations.row, evidence.split_weights.annotated)
     assert total == pytest.approx(np.ones(len(total)))
-    assert (evidence.split.taken >= 0).all()
-    assert (evidence.split.annotated >= 0).all()
+    assert (evidence.split_weights.taken >= 0).all()
+    assert (evidence.split_weights.annotated >= 0).all()
 
 
 def test_equal_weights_count_what_is_annotated_at_the_step() -> None:
     found = gather(
         so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=[0, 0], action=[0, 0], reward=[1.0, 1.0]),
         so.Annotations.from_arrays(episode=[0, 0], step=[0, 0], action=[1, 2], value=[1.0, 2.0]),
-        [so.Policy.from_table(np.full((1, 3), 1 / 3))],
+        {"e": so.Policy.from_table(np.full((1, 3), 1 / 3))},
         behavior=None,
         cell="state",
         weights="equal",
-    ).split
+    ).split_weights
     assert found.taken == pytest.approx([1 / 3, 1.0])
     assert found.annotated == pytest.approx([1 / 3, 1 / 3])
 
@@ -72,7 +71,7 @@ def test_equal_weights_count_what_is_annotated_at_the_step() -> None:
 def two_patients(weights: Any) -> so.Results:
     found: so.Results = so.evaluate(
         {"episode": [1, 2], "step": [0, 0], "state": ["s", "s"], "action": ["up", "up"], "reward": [1.0, 3.0]},
-        {"state": ["s", "s"], "action": ["up", "down"], "prob": [0.5, 0.5]},
+        so.read_policy({"state": ["s", "s"], "action": ["up", "down"], "prob": [0.5, 0.5]}),
         annotations={"episode": [1], "step": [0], "action": ["down"], "value": [5.0]},
         estimators=["c-is"],
         weights=weights,

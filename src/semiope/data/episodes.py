@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,17 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Floats, Integers, frozen
+from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
 from semiope.data.labels import ABSENT, Vocabulary, encode
 from semiope.data.schema import Columns
-from semiope.data.tables import from_columns, read_table, with_columns, write_table
+from semiope.data.tables import ArrowTable, from_columns, read_table, with_columns
+from semiope.errors import SHOWN, SchemaError, count
 
 REQUIRED = ("episode", "step", "state", "action", "reward")
 
 
 @dataclass(frozen=True, eq=False)
-class Episodes:
+class Episodes(ArrowTable):
     """Logged episodes of any lengths: one row a step, sorted by episode label and step, never changed.
 
     Rows `offsets[i]` to `offsets[i + 1]` are episode i. `state` and `action` are ids into the vocabularies `states` and
@@ -118,27 +118,45 @@ class Episodes:
         step = row - int(self.offsets[episode])
         return f"episode {self.labels[episode]!r} step {step} (state {self.states[self.state[row]]!r})"
 
+    def rows_of(self, labels: Vocabulary, episode: Integers, step: Integers, name: str) -> Integers:
+        """Return the row of each (episode, step) that a table called `name` speaks about; all must exist.
+
+        `episode` holds ids into `labels`, the table's own vocabulary.
+        """
+        if not labels.comparable(self.labels):
+            raise SchemaError(
+                f"{name}: column 'episode' holds {labels.kind}, that of the episodes {self.labels.kind}. "
+                "Use the same labels in both."
+            )
+        known = self.labels.positions_of(labels)
+        strangers = np.flatnonzero(known == ABSENT)
+        if len(strangers):
+            shown = ", ".join(repr(labels[i]) for i in strangers[:SHOWN])
+            raise SchemaError(f"{name}: {count(len(strangers), 'episode')} not in the logs. First: {shown}.")
+        # Room for n_steps itself, the end of the last episode, with which rows are compared.
+        row = np.empty(len(episode), dtype=id_dtype(self.n_steps + 1))
+        beyond = _locate(known, self.offsets, episode, step, row)
+        if beyond >= 0:
+            wrong = int(np.count_nonzero(step >= self.lengths[known[episode]]))
+            raise SchemaError(
+                f"{name}: {count(wrong, 'row')} about steps that were not logged. First: row {beyond}, episode "
+                f"{labels[episode[beyond]]!r} step {step[beyond]}, but that episode has the steps 0 to "
+                f"{self.lengths[known[episode[beyond]]] - 1}."
+            )
+        return row
+
     def to_arrow(self) -> pa.Table:
         """Return the table in the episodes format, sorted by episode and step."""
-        episode = np.repeat(np.arange(self.n_episodes), self.lengths)
-        no_decision = self.action == ABSENT
         columns = {
-            "episode": self.labels.labels.take(pa.array(episode)),
+            "episode": self.labels.decode(np.repeat(np.arange(self.n_episodes), self.lengths)),
             "step": pa.array(self.step),
-            "state": self.states.labels.take(pa.array(self.state)),
-            "action": self.actions.labels.take(pa.array(self.action, mask=no_decision)),
+            "state": self.states.decode(self.state),
+            "action": self.actions.decode(self.action),
             "reward": pa.array(self.reward),
         }
         if self.behavior_prob is not None:
             columns["behavior_prob"] = pa.array(self.behavior_prob, mask=np.isnan(self.behavior_prob))
         return with_columns(pa.table(columns), self.extra)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write as Parquet, CSV or Feather, by suffix."""
-        write_table(self.to_arrow(), path)
 
     def __repr__(self) -> str:
         return (
@@ -172,6 +190,18 @@ def _first_break(episode: Integers, step: Integers) -> int:
             follows = step[i] == step[i - 1] + 1
         if not follows:
             return i
+    return -1
+
+
+@compiled
+def _locate(known: Integers, offsets: Integers, episode: Integers, step: Integers, row: Integers) -> int:
+    """Fill in rows; return the first entry whose step lies beyond its episode, -1 if none."""
+    for i in range(len(episode)):
+        e = known[episode[i]]
+        position = offsets[e] + step[i]
+        if position >= offsets[e + 1]:
+            return i
+        row[i] = position
     return -1
 
 

@@ -10,15 +10,16 @@ import pyarrow.compute as pc
 
 from semiope._arrays import Integers, id_dtype
 from semiope._compiled import compiled
+from semiope.errors import SHOWN, SchemaError, nearest
 
 ABSENT = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Distinct labels; the id of a label is its position."""
+    """Distinct labels; the id of a label is its position among the `words`."""
 
-    labels: pa.Array
+    words: pa.Array
 
     @classmethod
     def integers(cls, n: int) -> Vocabulary:
@@ -26,16 +27,20 @@ class Vocabulary:
         return cls(pa.array(np.arange(n, dtype=np.int64)))
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.words)
 
     def __getitem__(self, position: int) -> int | str:
-        label: int | str = self.labels[int(position)].as_py()
+        label: int | str = self.words[int(position)].as_py()
         return label
+
+    def decode(self, ids: Integers) -> pa.Array:
+        """Return the labels of these ids, null for -1."""
+        return self.words.take(pa.array(ids, mask=ids == ABSENT))
 
     @property
     def kind(self) -> str:
         """'integers' or 'strings'."""
-        return "integers" if pa.types.is_integer(self.labels.type) else "strings"
+        return "integers" if pa.types.is_integer(self.words.type) else "strings"
 
     def comparable(self, other: Vocabulary) -> bool:
         """Whether labels of both can be equal at all (an empty vocabulary agrees with any)."""
@@ -43,20 +48,38 @@ class Vocabulary:
 
     def positions_of(self, other: Vocabulary) -> Integers:
         """For each label of `other` its id here, -1 where it is absent."""
-        if self.labels.equals(other.labels):
+        if self.words.equals(other.words):
             return np.arange(len(self), dtype=np.int64)
         if not len(self) or not len(other) or self.kind != other.kind:
             return np.full(len(other), ABSENT, dtype=np.int64)
-        found = pc.fill_null(pc.index_in(other.labels, value_set=self.labels), ABSENT)
+        found = pc.fill_null(pc.index_in(other.words, value_set=self.words), ABSENT)
         positions: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
         return positions
+
+    def ids_of(self, other: Vocabulary, name: str) -> Integers:
+        """For each label of `other`, the actions in a table called `name`, its id here; all must exist."""
+        ids = self.positions_of(other)
+        strangers = np.flatnonzero(ids == ABSENT)
+        if len(strangers):
+            if not self.comparable(other):
+                raise SchemaError(
+                    f"{name}: column 'action' holds {other.kind}, the other tables have {self.kind}. "
+                    "Use the same labels everywhere."
+                )
+            known = [str(label) for label in self.words.to_pylist()]
+            shown = ", ".join(repr(other[i]) for i in strangers[:SHOWN])
+            raise SchemaError(
+                f"{name}: the action {shown} occurs neither in the logs nor in a policy."
+                f"{nearest(str(other[int(strangers[0])]), known)} Known actions: {', '.join(known[:20])}."
+            )
+        return ids.astype(id_dtype(len(self)))
 
     def extended(self, other: Vocabulary) -> Vocabulary:
         """Return this vocabulary with the labels of `other` that it lacks put behind; ids given before stay valid."""
         if not len(self):
             return other
-        new = other.labels.take(pa.array(np.flatnonzero(self.positions_of(other) == ABSENT)))
-        return Vocabulary(pa.concat_arrays([self.labels, new])) if len(new) else self
+        new = other.words.take(pa.array(np.flatnonzero(self.positions_of(other) == ABSENT)))
+        return Vocabulary(pa.concat_arrays([self.words, new])) if len(new) else self
 
 
 def encode(column: pa.Array) -> tuple[Integers, Vocabulary]:
@@ -77,20 +100,25 @@ def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
         return np.full(len(column), ABSENT, dtype=np.int8), Vocabulary(pa.array([], pa.int64()))
     missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     values = (column if missing is None else pc.fill_null(column, pc.min(column))).to_numpy()
-    low, high = _extent(values)
-    if high - low < 4 * len(values) + 65536:
-        seen = np.zeros(high - low + 1, dtype=np.int64)
-        _mark(values, low, seen)
-        labels = np.flatnonzero(seen) + low
-        seen[labels - low] = np.arange(len(labels))
-        ids = np.empty(len(values), dtype=id_dtype(len(labels)))
-        _translate(values, low, seen, ids)
-    else:
-        labels, inverse = np.unique(values, return_inverse=True)
-        ids = inverse.astype(id_dtype(len(labels)))
+    ids, labels = number(values)
     if missing is not None:
         ids[missing] = ABSENT
     return ids, Vocabulary(pa.array(labels))
+
+
+def number(values: Integers) -> tuple[Integers, Integers]:
+    """Number the distinct values in ascending order: return the number of each value, and the distinct values."""
+    low, high = _extent(values)
+    if high - low >= 4 * len(values) + 65536:  # too sparse for a table of all that could occur
+        distinct, inverse = np.unique(values, return_inverse=True)
+        return inverse.astype(id_dtype(len(distinct))), distinct
+    table = np.zeros(high - low + 1, dtype=np.int64)
+    _mark(values, low, table)
+    distinct = np.flatnonzero(table) + low
+    table[distinct - low] = np.arange(len(distinct))
+    numbers = np.empty(len(values), dtype=id_dtype(len(distinct)))
+    _translate(values, low, table, numbers)
+    return numbers, distinct
 
 
 @compiled

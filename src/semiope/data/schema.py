@@ -1,21 +1,20 @@
-"""The only place that checks tables: columns by name and kind, with errors that show the offending rows."""
+"""Checking tables: columns by name and kind, with errors that show the offending rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._arrays import Booleans, Floats, Integers
-from semiope.errors import SchemaError, count, nearest
-
-SHOWN = 3
+from semiope.errors import SHOWN, SchemaError, count, nearest
 
 
 class Columns:
-    """A table with a name, read column by column; `keys` are the columns by which its rows are pointed out."""
+    """A table with a name, read column by column; `required` columns must be there and point rows out in messages."""
 
     def __init__(self, table: pa.Table, name: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
         self.table, self.name, self.required = table, name, required
@@ -98,7 +97,7 @@ class Columns:
         if wrong.any():
             self.fail(column, what, wrong, way_out)
 
-    def fail(self, column: str, what: str, wrong: Booleans | Integers, way_out: str) -> None:
+    def fail(self, column: str, what: str, wrong: Booleans | Integers, way_out: str) -> NoReturn:
         """Raise a SchemaError that shows the first of the wrong rows (a mask, or row numbers)."""
         rows = np.flatnonzero(wrong) if wrong.dtype == np.bool_ else wrong
         shown = "; ".join(self._describe(int(row), column) for row in rows[:SHOWN])

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from semiope._files import write_whole
 from semiope.errors import SchemaError, nearest
 
 # Unquoted, these are empty cells, in columns of strings as well. "None" is not among them: it may be an action.
+LABELS = ("episode", "state", "action", "taken", "annotator")
 EMPTY_IN_CSV = ["", "NA", "N/A", "NaN", "nan", "null", "NULL"]
 
 
+class ArrowTable(ABC):
+    """Whatever can be seen as a table can be written as one, and read by anything that reads Arrow."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Return the table."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write as Parquet, CSV or Feather, by suffix; the file appears whole or not at all."""
+        write_table(self.to_arrow(), path)
+
+
 def read_table(source: Any, name: str) -> pa.Table:
-    """Return `source` (a path or an Arrow-capable object) as a table; `name` stands in the messages."""
+    """Return a path, a mapping of columns or an Arrow-capable object as a table, called `name` in messages."""
     if isinstance(source, str | os.PathLike):
-        return _read_path(Path(source), name)
+        return _without_views(_read_path(Path(source), name))
     if isinstance(source, pa.Table):
-        return source
+        return _without_views(source)
     if isinstance(source, Mapping):
         return from_columns(source, name)
     if hasattr(source, "__arrow_c_stream__"):
         try:
             return _without_views(pa.table(source))
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise _unusable(name, error) from None
+            raise SchemaError(
+                f"{name}: the table cannot be converted to Arrow; a column may mix types ({_first_line(error)})"
+            ) from None
     raise SchemaError(
         f"{name}: cannot read a {type(source).__name__}. Give a path, a pyarrow, pandas, polars or duckdb table, "
         "or any object with __arrow_c_stream__."
@@ -62,37 +81,18 @@ def with_columns(table: pa.Table, extra: pa.Table | None) -> pa.Table:
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Write a table as Parquet, CSV or Feather by suffix; the file appears whole or not at all."""
+    """Write a table as Parquet, CSV or Feather by suffix."""
     target = Path(path)
     writer = _by_suffix(target, {"parquet": _write_parquet, "csv": _write_csv, "feather": _write_feather}, "table")
     write_whole(target, lambda partial: writer(table, partial))
 
 
-def write_whole(target: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `target`, then put it in place in one move."""
-    try:
-        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        os.close(handle)
-    except OSError as error:
-        raise SchemaError(f"cannot write {target}: {error.strerror}.") from None
-    try:
-        write(Path(partial))
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(partial, 0o666 & ~umask)
-        os.replace(partial, target)
-    except OSError as error:
-        raise SchemaError(f"cannot write {target}: {error.strerror or error}.") from None
-    finally:
-        Path(partial).unlink(missing_ok=True)
-
-
 def _without_views(table: pa.Table) -> pa.Table:
     """Turn string views (polars) into plain strings, which all of Arrow's functions know."""
-    fields = [
-        field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    for position, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(position, field.name, table.column(position).cast(pa.large_string()))
+    return table
 
 
 def _array(values: Any) -> pa.Array:
@@ -159,10 +159,29 @@ def _read_parquet(path: Path) -> pa.Table:
 def _read_csv(path: Path) -> pa.Table:
     import pyarrow.csv
 
+    # Labels are read as text: 007 is not 7, and TRUE is a word. Plain whole numbers become integers again.
     options = pyarrow.csv.ConvertOptions(
-        null_values=EMPTY_IN_CSV, strings_can_be_null=True, quoted_strings_can_be_null=False
+        null_values=EMPTY_IN_CSV,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        column_types=dict.fromkeys(LABELS, pa.string()),
     )
-    return pyarrow.csv.read_csv(path, convert_options=options)
+    table = pyarrow.csv.read_csv(path, convert_options=options)
+    if table.num_columns == 1 and (separator := next((c for c in ";\t|" if c in table.column_names[0]), None)):
+        raise ValueError(f"its columns seem to be separated by {separator!r}; use commas.")
+    for position, name in enumerate(table.column_names):
+        if name in LABELS:
+            table = table.set_column(position, name, _integers_if_plain(table.column(position)))
+    return table
+
+
+def _integers_if_plain(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Turn text into integers if every label is a whole number as one would write it (or, with gaps, as 3.0)."""
+    import pyarrow.compute as pc
+
+    if not pc.all(pc.match_substring_regex(text, r"^-?(0|[1-9][0-9]{0,17})(\.0*)?$"), min_count=1).as_py():
+        return text
+    return pc.replace_substring_regex(text, r"\.0*$", "").cast(pa.int64())
 
 
 def _read_feather(path: Path) -> pa.Table:
@@ -187,10 +206,6 @@ def _write_feather(table: pa.Table, path: Path) -> None:
     import pyarrow.feather
 
     pyarrow.feather.write_feather(table, path)
-
-
-def _unusable(name: str, error: Exception) -> SchemaError:
-    return SchemaError(f"{name}: the table cannot be converted to Arrow ({_first_line(error)}).")
 
 
 def _first_line(error: Exception) -> str:

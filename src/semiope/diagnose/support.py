@@ -2,60 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats
-from semiope.estimate.evidence import Problem
-from semiope.policies.lookup import TableLookup
-from semiope.policies.policy import RowPolicy
+from semiope.errors import nearest
+from semiope.estimate.problem import Problem
+from semiope.estimate.registry import ESTIMATORS, SUPPORT
 
 WORST = 3
+# Less than this is rounding: an estimate can do without it.
+NEGLIGIBLE = 1e-9
+WAY_OUT = {
+    "logged": "Annotating those actions there would mend it.",
+    "augmented": "More annotations of those actions there would mend it.",
+}
 
 
 class Unsupported(NamedTuple):
-    """`mass` is the share of the policy's decisions, at the steps logged, on actions without support; `states` are the
-    state labels that contribute most to it, with their own share.
+    """`mass` is the share of the policy's decisions, at the steps logged, on actions without support.
+
+    `states` are the states that contribute most to it, with their own share and the action that most of it is on.
     """
 
     mass: float
-    states: list[tuple[int | str, float]]
+    states: list[tuple[int | str, float, int | str]]
 
 
 def unsupported_mass(problem: Problem, support: Floats) -> Unsupported:
     """Return the mass of the policy on actions that have probability 0 in `support` (n_cells, n_actions)."""
     evidence = problem.evidence
-    cells, decisions = evidence.cells, evidence.counts.sum(axis=1)
-    evaluation = problem.evaluation
-    if isinstance(evaluation, TableLookup) and evaluation.cell is cells.of_row:
-        lacking = decisions * np.where(support > 0, 0.0, evaluation.table).sum(axis=1)
-    else:
-        lacking = _row_by_row(problem, support)
-    per_state = np.bincount(cells.state, weights=lacking, minlength=len(evidence.episodes.states))
-    decisions_per_state = np.bincount(cells.state, weights=decisions, minlength=len(evidence.episodes.states))
-    worst = np.argsort(-per_state, kind="stable")[:WORST]
-    worst = worst[per_state[worst] > 0]
+    cells, states, decisions = evidence.cells, evidence.logbook.episodes.states, evidence.counts.sum(axis=1)
+    probs = problem.evaluation.mean_probs(cells)
+    lacking = np.zeros((len(states), len(evidence.logbook.actions)))
+    np.add.at(lacking, cells.state, decisions[:, None] * np.where(support > 0, 0.0, probs))
+    per_state, decided = lacking.sum(axis=1), np.bincount(cells.state, weights=decisions, minlength=len(states))
+    worst = [int(s) for s in np.argsort(-per_state, kind="stable")[:WORST] if per_state[s] > 0]
     total = float(decisions.sum())
     return Unsupported(
-        float(lacking.sum()) / total if total else 0.0,
-        [(evidence.episodes.states[s], float(per_state[s] / decisions_per_state[s])) for s in worst],
+        float(per_state.sum()) / total if total else 0.0,
+        [
+            (states[s], float(per_state[s] / decided[s]), evidence.logbook.actions[int(lacking[s].argmax())])
+            for s in worst
+        ],
     )
 
 
-def _row_by_row(problem: Problem, support: Floats) -> Floats:
-    """Unsupported mass per cell where the policy's probabilities are not a table over the same cells."""
+def judge_support(problem: Problem, names: Sequence[str]) -> tuple[dict[str, float], list[str]]:
+    """Return the unsupported mass per kind of support that these estimators need, and a warning where there is any."""
+    masses, messages = {}, []
+    for kind, probs in SUPPORT.items():
+        concerned = [name for name in names if ESTIMATORS[name].support == kind]
+        if not concerned:
+            continue
+        masses[kind], states = unsupported_mass(problem, problem.evidence.derived(probs))
+        if masses[kind] > NEGLIGIBLE:
+            worst = ", ".join(f"{state!r} ({share:.0%}, mostly {action!r})" for state, share, action in states)
+            messages.append(
+                f"policy {problem.name!r}: {masses[kind]:.1%} of its decisions at the logged steps are actions without "
+                f"support for {', '.join(concerned)}: these estimates leave out what those actions bring. "
+                f"Worst states: {worst}.{_never_seen(problem)} {WAY_OUT[kind]}"
+            )
+    return masses, messages
+
+
+def _never_seen(problem: Problem) -> str:
+    """Name the actions of the policy that occur neither in the logs nor in the annotations: perhaps misspelt."""
     evidence = problem.evidence
-    action, lacking = evidence.episodes.action, np.zeros(len(evidence.cells))
-    if isinstance(problem.policy, RowPolicy):
-        row, chosen, prob = problem.policy.on(evidence.episodes, evidence.actions, problem.name)
-        keep = (action[row] >= 0) & (support[evidence.cells.of_row[row], chosen] <= 0)
-        np.add.at(lacking, evidence.cells.of_row[row[keep]], prob[keep])
-        return lacking
-    assert isinstance(problem.evaluation, TableLookup)
-    decided = action >= 0
-    pairs = np.stack([evidence.cells.of_row[decided], problem.evaluation.cell[decided]])
-    unique, times = np.unique(pairs, axis=1, return_counts=True)
-    mass = np.where(support[unique[0]] > 0, 0.0, problem.evaluation.table[unique[1]]).sum(axis=1)
-    np.add.at(lacking, unique[0], mass * times)
-    return lacking
+    actions = evidence.logbook.actions
+    seen = evidence.counts.sum(axis=0) > 0
+    seen[problem.annotations.action] = True
+    unseen = ~seen & (problem.evaluation.mean_probs(evidence.cells).sum(axis=0) > 0)
+    if not unseen.any():
+        return ""
+    names = [actions[int(action)] for action in np.flatnonzero(unseen)[:WORST]]
+    guess = nearest(str(names[0]), [str(actions[int(action)]) for action in np.flatnonzero(seen)])
+    return f" Nobody ever took or annotated {', '.join(map(repr, names))}.{guess}"

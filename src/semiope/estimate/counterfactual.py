@@ -14,14 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from semiope._arrays import Integers
-from semiope.data.schema import SHOWN
-from semiope.errors import SupportError, count
-from semiope.estimate.evidence import Problem, Slab, augmented
+from semiope.errors import SHOWN, SupportError, count
+from semiope.estimate.problem import Problem, Slab, augmented
 from semiope.estimate.scan import Terms
 
 
 def counterfactual(slab: Slab) -> Terms:
-    """F = w rho of the action taken, c = sum of w rho g and k = sum of w rho over the annotated actions."""
+    """f = w rho of the action taken, c = sum of w rho g and k = sum of w rho over the annotated actions."""
     share = slab.weight_annotated * slab.ratio_annotated(augmented)
     return Terms(
         f=slab.weight_taken * slab.ratio_taken(augmented),
@@ -31,15 +30,14 @@ def counterfactual(slab: Slab) -> Terms:
 
 
 def closed_form(slab: Slab) -> Terms:
-    """F = pi_e of the action taken, c = sum of pi_e g: what equal weights come to if everything is annotated."""
-    evaluation = slab.problem.evaluation
-    share = evaluation.annotated(slab.entries)
-    return Terms(f=evaluation.taken(slab.rows), c=slab.sum_per_row(share * slab.annotation), k=slab.sum_per_row(share))
+    """f = pi_e of the action taken, c = sum of pi_e g: what equal weights come to if everything is annotated."""
+    share = slab.evaluation_annotated()
+    return Terms(f=slab.evaluation_taken(), c=slab.sum_per_row(share * slab.annotation), k=slab.sum_per_row(share))
 
 
 def require_full_annotation(problem: Problem) -> None:
     """Fail unless every action that the policy may take was taken or annotated, at every decision."""
-    episodes = problem.evidence.episodes
+    episodes = problem.evidence.logbook.episodes
     missing = np.flatnonzero(_uncovered(problem))
     if len(missing):
         shown = "; ".join(episodes.describe_row(int(row)) for row in missing[:SHOWN])
@@ -53,8 +51,8 @@ def require_full_annotation(problem: Problem) -> None:
 def _uncovered(problem: Problem) -> Integers:
     """Number of actions that the policy may take and that were neither taken nor annotated, per row."""
     covered = [
-        (problem.evaluation.taken(slab.rows) > 0)
-        + slab.sum_per_row((problem.evaluation.annotated(slab.entries) > 0).astype(np.float64))
+        (slab.evaluation_taken() > 0) + slab.sum_per_row((slab.evaluation_annotated() > 0).astype(np.float64))
         for slab in problem.slabs()
     ]
-    return np.where(problem.evidence.episodes.action >= 0, problem.choices() - np.concatenate(covered), 0).astype(int)
+    uncovered = problem.evaluation.choices() - np.concatenate(covered)
+    return np.where(problem.evidence.logbook.episodes.action >= 0, uncovered, 0).astype(int)

@@ -10,16 +10,15 @@ ordinary IS is applied to all of them, with the behaviour policy counted in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
-from semiope.estimate.evidence import Evidence, Slab
+from semiope.estimate.evidence import Evidence
+from semiope.estimate.problem import Denominator, Problem, Slab
 from semiope.estimate.scan import Terms
 from semiope.policies.behavior import shares
-from semiope.policies.lookup import Lookup
+from semiope.policies.lookup import Lookup, TableLookup
 
 
 def naive_unweighted(slab: Slab) -> Terms:
@@ -32,18 +31,18 @@ def naive_weighted(slab: Slab) -> Terms:
     return _naive(slab, pooled_weighted)._replace(weight=1 / (1 + slab.annotations_per_episode()))
 
 
-def pooled_unweighted(evidence: Evidence) -> Lookup:
+def pooled_unweighted(problem: Problem) -> Lookup:
     """The behaviour policy counted in the augmented data, each sample with weight 1."""
-    return _pooled(evidence, weighted=False)
+    return problem.evidence.derived(_pooled_unweighted)
 
 
-def pooled_weighted(evidence: Evidence) -> Lookup:
+def pooled_weighted(problem: Problem) -> Lookup:
     """The behaviour policy counted in the augmented data, each sample with weight 1 / L."""
-    return _pooled(evidence, weighted=True)
+    return problem.evidence.derived(_pooled_weighted)
 
 
-def _naive(slab: Slab, pooled: Callable[[Evidence], Lookup]) -> Terms:
-    """F = rho, c = sum of rho g, k = sum of rho over the annotated actions: all samples of an episode at once."""
+def _naive(slab: Slab, pooled: Denominator) -> Terms:
+    """f = rho, c = sum of rho g, k = sum of rho over the annotated actions: all samples of an episode at once."""
     ratio = slab.ratio_annotated(pooled)
     return Terms(
         f=slab.ratio_taken(pooled),
@@ -53,13 +52,21 @@ def _naive(slab: Slab, pooled: Callable[[Evidence], Lookup]) -> Terms:
     )
 
 
+def _pooled_unweighted(evidence: Evidence) -> Lookup:
+    return _pooled(evidence, weighted=False)
+
+
+def _pooled_weighted(evidence: Evidence) -> Lookup:
+    return _pooled(evidence, weighted=True)
+
+
 def _pooled(evidence: Evidence, *, weighted: bool) -> Lookup:
     counts = np.zeros_like(evidence.counts)
-    episodes, annotations = evidence.episodes, evidence.annotations
+    episodes, annotations = evidence.logbook.episodes, evidence.logbook.annotations
     _count_samples(
         evidence.cells.of_row, episodes.action, episodes.offsets, annotations.row, annotations.action, weighted, counts
     )
-    return evidence.lookup(shares(counts))
+    return TableLookup(shares(counts), evidence.cells, evidence.logbook)
 
 
 @compiled

@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope.estimate.evidence import Problem, Slab
+from semiope.estimate.problem import Problem, Slab
 from semiope.estimate.result import EpisodeValues
 from semiope.estimate.scan import Scaled, Terms, scan
-from semiope.estimate.stepwise import StepSums
-
-Progress = Callable[[int], None]
+from semiope.estimate.stepwise import RowsDone, values_normalized_per_step
 
 
 class Recipe(NamedTuple):
@@ -27,13 +25,13 @@ class Recipe(NamedTuple):
     per_step: str | None = None
 
 
-def episode_values(problem: Problem, recipe: Recipe, progress: Progress | None = None) -> EpisodeValues:
-    """Run a recipe over all episodes; `progress` is told the rows done."""
+def episode_values(problem: Problem, recipe: Recipe, done: RowsDone | None = None) -> EpisodeValues:
+    """Run a recipe over all episodes; `done` is told of rows as they are finished."""
     if recipe.per_step:
-        return _normalized_per_step(problem, recipe, progress)
-    n = problem.evidence.episodes.n_episodes
-    values, normalizers, squares = Scaled.empty(n), Scaled.empty(n), None
-    counts = None
+        return values_normalized_per_step(problem, recipe.terms, count_finished=recipe.per_step == "all", done=done)
+    n = problem.evidence.logbook.episodes.n_episodes
+    values, normalizers = Scaled.empty(n), Scaled.empty(n)
+    samples, squares = None, None
     for slab in problem.slabs():
         terms = recipe.terms(slab)
         here = (slab.first, slab.last)
@@ -42,19 +40,19 @@ def episode_values(problem: Problem, recipe: Recipe, progress: Progress | None =
             whole=recipe.whole,
         )  # fmt: skip
         if terms.samples is not None:
-            counts = np.empty(n) if counts is None else counts
-            counts[slab.first : slab.last] = terms.samples
+            samples = np.empty(n) if samples is None else samples
+            samples[slice(*here)] = terms.samples
         if terms.k_squared is not None:
             squares = Scaled.empty(n) if squares is None else squares
             _scan_squares(slab, terms, squares.part(*here))
-        if progress:
-            progress(len(slab.reward))
+        if done:
+            done(len(slab.reward))
     v, v_exponent = values.on_common_scale()
     m, m_exponent = normalizers.on_common_scale()
     if squares is None:
-        return EpisodeValues(v, m, v_exponent, m_exponent, counts)
+        return EpisodeValues(v, m, v_exponent, m_exponent, samples)
     on_scale_of_m = np.ldexp(squares.mantissa, squares.exponent - 2 * m_exponent)
-    return EpisodeValues(v, m, v_exponent, m_exponent, counts, on_scale_of_m)
+    return EpisodeValues(v, m, v_exponent, m_exponent, samples, on_scale_of_m)
 
 
 def _scan_squares(slab: Slab, terms: Terms, squares: Scaled) -> None:
@@ -63,37 +61,3 @@ def _scan_squares(slab: Slab, terms: Terms, squares: Scaled) -> None:
     squared = Terms(f=terms.f**2, k=terms.k_squared, weight=weight)
     unused = Scaled.empty(len(squares.mantissa))
     scan(np.zeros_like(slab.reward), slab.offsets, 0.0, squared, unused, squares)
-
-
-def _normalized_per_step(problem: Problem, recipe: Recipe, progress: Progress | None) -> EpisodeValues:
-    """Weighted per-decision importance sampling with one normaliser a step.
-
-    With d_t the mean of rho_1:t over the episodes counted at step t, the estimate is the mean over episodes of
-    sum_t gamma^t rho_1:t / d_t r_t: the recursion with f_t = rho_t d_{t-1} / d_t. With R_t the ratio-weighted mean
-    reward of step t, the values returned are the linearised ones, sum_t gamma^t (rho_1:t / d_t (r_t - R_t) + R_t) over
-    the steps at which the episode counts: their mean is the estimate, and their spread its delta-method error.
-    """
-    episodes, gamma = problem.evidence.episodes, problem.gamma
-    n, horizon, all_count = episodes.n_episodes, int(episodes.lengths.max()), recipe.per_step == "all"
-    sums = StepSums(horizon)
-    for slab in problem.slabs():
-        sums.add(recipe.terms(slab).f, slab.reward, slab.offsets)
-    change, mean_reward = sums.normalizers(finished_count=all_count)
-    # Ended episodes that still count go on with their last ratio and without reward.
-    after = sums.after_the_end(gamma) if all_count else Scaled(np.zeros(horizon + 1), np.zeros(horizon + 1, dtype=int))
-    level = np.concatenate([[0.0], np.cumsum(mean_reward * gamma ** np.arange(horizon))])
-    values, normalizers, unused = np.empty(n), Scaled.empty(n), Scaled.empty(n)
-    for slab in problem.slabs():
-        here = (slab.first, slab.last)
-        terms = recipe.terms(slab)
-        scan(slab.reward, slab.offsets, gamma, terms, unused.part(*here), normalizers.part(*here))
-        step, lengths = episodes.step[slab.rows], episodes.lengths[slice(*here)]
-        residuals, normalized = Scaled.empty(len(lengths)), Terms(terms.f * change[step])
-        scan(slab.reward - mean_reward[step], slab.offsets, gamma, normalized, residuals, unused.part(*here))
-        last = normalizers.part(*here)
-        rest = np.ldexp(last.mantissa * after.mantissa[lengths], last.exponent + after.exponent[lengths])
-        values[slice(*here)] = np.ldexp(*residuals) - rest + level[horizon if all_count else lengths]
-        if progress:
-            progress(len(slab.reward))
-    m, m_exponent = normalizers.on_common_scale()
-    return EpisodeValues(values, m, 0, m_exponent)

@@ -8,30 +8,32 @@ from typing import NamedTuple
 from semiope._arrays import Floats
 from semiope.errors import OptionError, nearest
 from semiope.estimate.counterfactual import closed_form, counterfactual, require_full_annotation
-from semiope.estimate.evidence import Evidence, Problem, augmented_table, behavior_table
+from semiope.estimate.evidence import Evidence, augmented_probs, behavior_probs
 from semiope.estimate.importance import importance
 from semiope.estimate.naive import naive_unweighted, naive_weighted
 from semiope.estimate.passes import Recipe
+from semiope.estimate.problem import Problem
 
 
 class Estimator(NamedTuple):
     """A recipe for per-episode values, and how they become an estimate.
 
     `self_normalized` divides by the sum of the normalisers instead of by the number of episodes; `unbiased` holds for a
-    known behaviour policy, full support and right annotations; `support` names the policy outside whose support it
-    is blind; `requires` fails where the data do not hold what the estimator needs.
+    known behaviour policy, full support and right annotations; `naive` ones take annotations for data; `support` names
+    the policy outside whose support it is blind; `requires` fails where the data lack what the estimator needs.
     """
 
     recipe: Recipe
     meaning: str
     self_normalized: bool = False
     unbiased: bool = False
+    naive: bool = False
     support: str | None = None
     requires: Callable[[Problem], None] | None = None
 
 
 # The policies outside whose support an estimator is blind, per cell and action.
-SUPPORT: dict[str, Callable[[Evidence], Floats]] = {"logged": behavior_table, "augmented": augmented_table}
+SUPPORT: dict[str, Callable[[Evidence], Floats]] = {"logged": behavior_probs, "augmented": augmented_probs}
 
 _IS, _PDIS = Recipe(importance, whole=True), Recipe(importance)
 _C_IS, _C_PDIS = Recipe(counterfactual, whole=True), Recipe(counterfactual)
@@ -64,13 +66,13 @@ ESTIMATORS: dict[str, Estimator] = {
         Recipe(closed_form), "c-pdis in closed form, all annotated, equal weights", unbiased=True,
         requires=require_full_annotation,
     ),
-    "naive-unweighted": Estimator(_UNWEIGHTED, "annotations added as episodes (biased)"),
-    "naive-weighted": Estimator(_WEIGHTED, "annotations added as episodes, sharing one weight (biased)"),
+    "naive-unweighted": Estimator(_UNWEIGHTED, "annotations added as episodes (biased)", naive=True),
+    "naive-weighted": Estimator(_WEIGHTED, "annotations added as episodes, sharing one weight (biased)", naive=True),
     "naive-unweighted-wis": Estimator(
-        _UNWEIGHTED, "naive-unweighted, divided by the sum of ratios (biased)", self_normalized=True
+        _UNWEIGHTED, "naive-unweighted, divided by the sum of ratios (biased)", self_normalized=True, naive=True
     ),
     "naive-weighted-wis": Estimator(
-        _WEIGHTED, "naive-weighted, divided by the sum of ratios (biased)", self_normalized=True
+        _WEIGHTED, "naive-weighted, divided by the sum of ratios (biased)", self_normalized=True, naive=True
     ),
 }  # fmt: skip
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats
-from semiope.uncertainty.intervals import Interval, interval, standard_error
+
+if TYPE_CHECKING:
+    from semiope.uncertainty.intervals import Interval
 
 
 class EpisodeValues(NamedTuple):
     """Per-episode values v and normalisers m; the true ones are v * 2**value_exponent and m * 2**normalizer_exponent.
 
-    Both exponents are 0 unless float64 cannot hold the true ones. `counts` are the samples that each episode stands
-    for (None: one each), `squares` the sums of their squared normalisers (None: m**2).
+    Both exponents are 0 if the largest of the true ones fits well into float64 (below 2**900, above 2**-900).
+    `samples` are how many each episode stands for (None: one each), `squares` the sums of their squared normalisers
+    (None: m**2).
     """
 
     values: Floats
     normalizers: Floats
     value_exponent: int = 0
     normalizer_exponent: int = 0
-    counts: Floats | None = None
+    samples: Floats | None = None
     squares: Floats | None = None
 
 
@@ -44,7 +47,7 @@ class Estimate:
 
     @property
     def normalizers(self) -> Floats:
-        """Per-episode normalisers: the ratio of each episode, whose mean is 1 where the support is full."""
+        """Per-episode normalisers (scaled likewise): an episode's ratio or, with annotations, the sum of its ratios."""
         return self.per_episode.normalizers
 
     @cached_property
@@ -52,7 +55,7 @@ class Estimate:
         """What the sum of the values is divided by, per episode."""
         if self.self_normalized:
             return self.per_episode.normalizers
-        return np.ones(len(self.values)) if self.per_episode.counts is None else self.per_episode.counts
+        return np.ones(len(self.values)) if self.per_episode.samples is None else self.per_episode.samples
 
     @cached_property
     def value(self) -> float:
@@ -68,23 +71,42 @@ class Estimate:
     @cached_property
     def ess(self) -> float:
         """Effective sample size: (sum of normalisers)**2 / sum of their squares."""
-        squares = np.square(self.normalizers) if self.per_episode.squares is None else self.per_episode.squares
-        total = float(squares.sum())
-        return float(self.normalizers.sum()) ** 2 / total if total else 0.0
+        largest = float(self.normalizers.max())
+        if not largest:
+            return 0.0
+        share = self.normalizers / largest
+        squares = np.square(share) if self.per_episode.squares is None else self.per_episode.squares / largest / largest
+        return float(share.sum()) ** 2 / float(squares.sum())
 
     def interval(self, alpha: float = 0.05, method: str = "t", *, seed: int | np.random.Generator = 0) -> Interval:
         """Return a confidence interval at level 1 - alpha: `t`, `normal` or `bootstrap` (which uses the seed)."""
+        from semiope.uncertainty.intervals import Interval, interval
+
         found = interval(self.values, self.denominators, alpha=alpha, method=method, seed=seed)
         return Interval(*map(self._unscaled, found))
 
     def _unscaled(self, number: float) -> float:
-        exponent = self.per_episode.value_exponent - (
-            self.per_episode.normalizer_exponent if self.self_normalized else 0
-        )
+        exponents = self.per_episode.value_exponent, self.per_episode.normalizer_exponent
         try:
-            return math.ldexp(number, exponent)
+            return math.ldexp(number, exponents[0] - (exponents[1] if self.self_normalized else 0))
         except OverflowError:
             return math.copysign(math.inf, number)
 
     def __repr__(self) -> str:
         return f"Estimate({self.estimator} = {self.value:.6g} +- {self.std_error:.2g}, ess {self.ess:.1f})"
+
+
+def standard_error(numerators: Floats, denominators: Floats) -> float:
+    """Return the standard error of a ratio of sums over independent episodes, by the delta method.
+
+    With value = sum x / sum y, the episode's influence is (x - value y) / mean y. For denominators of 1 this is the
+    usual standard error of a mean. NaN for fewer than two episodes.
+    """
+    n, total = len(numerators), float(denominators.sum())
+    if n < 2 or not total:
+        return math.nan
+    influence = (numerators - float(numerators.sum()) / total * denominators) / (total / n)
+    largest = float(np.abs(influence).max())
+    if not largest:
+        return 0.0
+    return largest * math.sqrt(float(np.square(influence / largest).sum()) / (n * (n - 1)))

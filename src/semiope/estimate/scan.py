@@ -9,7 +9,7 @@ With `whole`, rewards are weighted by the whole episode's ratio instead of the r
 PDIS): v <- f_t (m r_t + gamma v) + c_t, with m as it stands before the step.
 
 Products over long episodes leave the range of float64. v and m are therefore kept as mantissa and power of two; the
-powers are stripped off per episode and put back on a scale common to all episodes, so that ratios of sums stay right.
+powers are stripped off per episode and put back on a scale common to all episodes: ratios of sums stay right.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 
 BIG, SMALL, SHIFT = 2.0**300, 2.0**-300, 300
+# Powers of two that leave room for sums over many episodes.
+SAFE = 900
 
 
 class Terms(NamedTuple):
-    """What an estimator prepares: per row `f`, and `c` and `k` if it uses annotations; per episode, if not one,
+    """What an estimator prepares: per row `f`, and `c` and `k` unless they are 0; per episode, unless they are 1,
     `weight` (multiplies v and m) and `samples` (how many the episode stands for). `k_squared` is given if an episode
     stands for several samples, so that the squares of their ratios can be summed for the effective sample size.
     """
@@ -55,12 +57,14 @@ class Scaled(NamedTuple):
         return Scaled(self.mantissa[first:last], self.exponent[first:last])
 
     def on_common_scale(self) -> tuple[Floats, int]:
-        """Return x and e such that the numbers are x * 2**e, with e = 0 whenever float64 can hold them all."""
+        """Return x and e such that the numbers are x * 2**e, with e = 0 if the largest fits well into float64."""
         if not self.exponent.any():
             return self.mantissa, 0
         some = self.mantissa != 0
-        highest = int(self.exponent[some].max()) if some.any() else 0
-        return np.ldexp(self.mantissa, self.exponent - highest), highest
+        sizes = np.frexp(self.mantissa[some])[1] + self.exponent[some]
+        top = int(sizes.max()) if some.any() else 0
+        common = 0 if abs(top) < SAFE else top
+        return np.ldexp(self.mantissa, self.exponent - common), common
 
 
 def scan(
@@ -134,34 +138,36 @@ def _scaled(
         if whole:
             # |v| is at most m times a return, so that one power of two serves both.
             v, m = f[t] * (m * reward[t] + gamma * v), f[t] * m
-            if (add_v != 0.0 or add_m != 0.0) and ve < 0:
-                v, m, ve = math.ldexp(v, ve), math.ldexp(m, ve), 0
-            v, m = v + math.ldexp(add_v, -ve), m + math.ldexp(add_m, -ve)
-            by = _shift(max(abs(v), m))
-            v, m, ve = math.ldexp(v, -by), math.ldexp(m, -by), (ve + by if v != 0.0 or m != 0.0 else 0)
+            if add_v != 0.0 or add_m != 0.0:
+                common = max(ve, 0) if v != 0.0 or m != 0.0 else 0
+                v = math.ldexp(v, ve - common) + math.ldexp(add_v, -common)
+                m, ve = math.ldexp(m, ve - common) + math.ldexp(add_m, -common), common
+            by = shift_for(max(abs(v), m))
+            v, m, ve = math.ldexp(v, -by), math.ldexp(m, -by), ve + by
             me = ve
         else:
-            v, ve = _plus(f[t] * gamma * v, ve, f[t] * reward[t] + add_v)
-            by = _shift(abs(v))
-            v, ve = math.ldexp(v, -by), (ve + by if v != 0.0 else 0)
-            m, me = _plus(f[t] * m, me, add_m)
-            by = _shift(m)
-            m, me = math.ldexp(m, -by), (me + by if m != 0.0 else 0)
+            v, ve = add_scaled(f[t] * gamma * v, ve, f[t] * reward[t] + add_v, 0)
+            by = shift_for(abs(v))
+            v, ve = math.ldexp(v, -by), ve + by
+            m, me = add_scaled(f[t] * m, me, add_m, 0)
+            by = shift_for(m)
+            m, me = math.ldexp(m, -by), me + by
     return v, m, ve, me
 
 
 @compiled
-def _plus(x: float, exponent: int, add: float) -> tuple[float, int]:
-    """Return x * 2**exponent + add as mantissa and exponent; a vanishing x returns to the scale of `add`."""
-    if add == 0.0:
-        return x, exponent
-    if exponent < 0:
-        x, exponent = math.ldexp(x, exponent), 0
-    return x + math.ldexp(add, -exponent), exponent
+def add_scaled(x: float, x_exponent: int, y: float, y_exponent: int) -> tuple[float, int]:
+    """Return x * 2**x_exponent + y * 2**y_exponent as mantissa and exponent."""
+    if y == 0.0:
+        return x, int(x_exponent)
+    if x == 0.0:
+        return y, int(y_exponent)
+    exponent = max(int(x_exponent), int(y_exponent))
+    return math.ldexp(x, int(x_exponent) - exponent) + math.ldexp(y, int(y_exponent) - exponent), exponent
 
 
 @compiled
-def _shift(size: float) -> int:
+def shift_for(size: float) -> int:
     """Power of two by which a number of this size is to be scaled down."""
     if size >= BIG:
         return SHIFT

@@ -1,15 +1,56 @@
-"""Sums of ratios per step over all episodes, for estimators that normalise each step by its own mean ratio."""
+"""Weighted per-decision importance sampling with one normaliser a step.
+
+With d_t the mean of rho_1:t over the episodes counted at step t, the estimate is the mean over episodes of
+sum_t gamma^t rho_1:t / d_t r_t: the recursion with f_t = rho_t d_{t-1} / d_t.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
-from semiope.estimate.scan import BIG, SHIFT, SMALL, Scaled
+from semiope.estimate.problem import Problem, Slab
+from semiope.estimate.result import EpisodeValues
+from semiope.estimate.scan import Scaled, Terms, add_scaled, scan, shift_for
 from semiope.policies.lookup import safe_ratio
+
+RowsDone = Callable[[int], None]
+
+
+def values_normalized_per_step(
+    problem: Problem, terms: Callable[[Slab], Terms], *, count_finished: bool, done: RowsDone | None = None
+) -> EpisodeValues:
+    """Return linearised per-episode values: their mean is the estimate, and their spread its delta-method error.
+
+    With R_t the ratio-weighted mean reward of step t, they are sum_t gamma^t (rho_1:t / d_t (r_t - R_t) + R_t) over the
+    steps at which the episode counts: those it reaches or, if finished ones count, all.
+    """
+    episodes, gamma = problem.evidence.logbook.episodes, problem.gamma
+    n, horizon = episodes.n_episodes, int(episodes.lengths.max())
+    sums = StepSums(horizon)
+    for slab in problem.slabs():
+        sums.add(_ratios(terms(slab)), slab.reward, slab.offsets)
+    change, mean_reward, after = sums.normalizers(gamma, count_finished=count_finished)
+    level = np.append(0.0, np.cumsum(mean_reward * gamma ** np.arange(horizon)))
+    values, normalizers = np.empty(n), Scaled.empty(n)
+    for slab in problem.slabs():
+        here = (slab.first, slab.last)
+        ratios = _ratios(terms(slab))
+        step, lengths = episodes.step[slab.rows], episodes.lengths[slice(*here)]
+        last, residuals, unused = normalizers.part(*here), Scaled.empty(len(lengths)), Scaled.empty(len(lengths))
+        scan(slab.reward, slab.offsets, gamma, Terms(ratios), unused, last)
+        scan(slab.reward - mean_reward[step], slab.offsets, gamma, Terms(ratios * change[step]), residuals, unused)
+        # Ended episodes that still count go on with their last ratio and without reward.
+        rest = np.ldexp(last.mantissa * after.mantissa[lengths], last.exponent + after.exponent[lengths])
+        values[slice(*here)] = np.ldexp(*residuals) - rest + level[horizon if count_finished else lengths]
+        if done:
+            done(len(slab.reward))
+    m, m_exponent = normalizers.on_common_scale()
+    return EpisodeValues(values, m, 0, m_exponent)
 
 
 class StepSums:
@@ -29,50 +70,32 @@ class StepSums:
         self.n_episodes += len(offsets) - 1
         _add(f, reward, offsets, self.ratios, self.rewards, self.ended, self.alive, self.exponent)
 
-    def normalizers(self, *, finished_count: bool) -> tuple[Floats, Floats]:
-        """Return d_{t-1} / d_t and R_t per step, 0 from the step on at which all ratios are 0.
+    def normalizers(self, gamma: float, *, count_finished: bool) -> tuple[Floats, Floats, Scaled]:
+        """Return per step d_{t-1} / d_t and R_t, 0 from the step on at which all ratios are 0, and what goes on after.
 
-        d_t is the mean of rho_1:t over the episodes that reach step t or, if `finished_count`, over all episodes, those
-        that ended before with their last ratio. R_t is the sum of rho_1:t r_t over the sum that d_t is the mean of.
+        d_t is the mean of rho_1:t over the episodes that reach step t or, if finished ones count, over all episodes,
+        those that ended before with their last ratio. R_t is the sum of rho_1:t r_t over the sum that d_t is the mean
+        of. What goes on after an end at step T is the sum of gamma^t R_t / d_t over t >= T, if finished ones count.
         """
-        sums, exponent, n = self.ratios, self.exponent, self.alive
-        if finished_count:
-            sums, exponent = self._with_finished()
+        n, sums, exponent = self.alive, self.ratios.copy(), self.exponent.copy()
+        if count_finished:
             n = np.full(len(sums), float(self.n_episodes))
+            _include_finished(sums, exponent, self.ended, self.exponent)
         means = sums / n
         before, exponent_before = np.append(1.0, means[:-1]), np.append(0, exponent[:-1])
         change = np.ldexp(safe_ratio(before, means), exponent_before - exponent)
-        return change, np.ldexp(safe_ratio(self.rewards, sums), self.exponent - exponent)
-
-    def after_the_end(self, gamma: float) -> Scaled:
-        """Return, for each step T, the sum of gamma^t R_t / d_t over t >= T, where finished episodes count."""
-        sums, exponent = self._with_finished()
-        _, mean_reward = self.normalizers(finished_count=True)
-        terms = safe_ratio(gamma ** np.arange(len(sums)) * mean_reward, sums / self.n_episodes)
-        found = Scaled(np.zeros(len(sums) + 1), np.zeros(len(sums) + 1, dtype=np.int64))
-        rest = (0.0, 0)
-        for t in range(len(sums) - 1, -1, -1):
-            rest = _plus((float(terms[t]), -int(exponent[t])), rest)
-            found.mantissa[t], found.exponent[t] = rest
-        return found
-
-    def _with_finished(self) -> tuple[Floats, Integers]:
-        """Sums of rho_1:t over all episodes: those at step t, and the last ratios of those that ended before."""
-        sums, exponents = np.empty_like(self.ratios), np.empty_like(self.exponent)
-        finished = (0.0, 0)
-        for t in range(len(sums)):
-            here = int(self.exponent[t])
-            sums[t], exponents[t] = _plus((float(self.ratios[t]), here), finished)
-            finished = _plus((float(self.ended[t]), here), finished)
-        return sums, exponents
+        mean_reward = np.ldexp(safe_ratio(self.rewards, sums), self.exponent - exponent)
+        after = Scaled(np.zeros(len(sums) + 1), np.zeros(len(sums) + 1, dtype=np.int64))
+        if count_finished:
+            terms = safe_ratio(gamma ** np.arange(len(sums)) * mean_reward, means)
+            _sum_from_the_end(terms, -exponent, after.mantissa, after.exponent)
+        return change, mean_reward, after
 
 
-def _plus(one: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
-    """Add two numbers, each a mantissa and a power of two."""
-    if not one[0] or not other[0]:
-        return one if one[0] else other
-    exponent = max(one[1], other[1])
-    return math.ldexp(one[0], one[1] - exponent) + math.ldexp(other[0], other[1] - exponent), exponent
+def _ratios(terms: Terms) -> Floats:
+    if terms.c is not None or terms.k is not None:
+        raise ValueError("ratios can be normalised per step only for estimators without additions c and k")
+    return terms.f
 
 
 @compiled
@@ -94,10 +117,8 @@ def _add(
             ratio *= f[row]
             if ratio == 0.0:
                 continue
-            if ratio >= BIG:
-                ratio, e = math.ldexp(ratio, -SHIFT), e + SHIFT
-            elif ratio <= SMALL:
-                ratio, e = math.ldexp(ratio, SHIFT), e - SHIFT
+            by = shift_for(ratio)
+            ratio, e = math.ldexp(ratio, -by), e + by
             if ratios[t] == 0.0:
                 exponent[t] = e
             elif e > exponent[t]:
@@ -110,3 +131,20 @@ def _add(
             rewards[t] += share * reward[row]
             if row == offsets[i + 1] - 1:
                 ended[t] += share
+
+
+@compiled
+def _include_finished(sums: Floats, exponent: Integers, ended: Floats, exponent_ended: Integers) -> None:
+    """Add to each step's sum the last ratios of the episodes that ended before it."""
+    finished, e = 0.0, 0
+    for t in range(len(sums)):
+        sums[t], exponent[t] = add_scaled(sums[t], exponent[t], finished, e)
+        finished, e = add_scaled(finished, e, ended[t], exponent_ended[t])
+
+
+@compiled
+def _sum_from_the_end(terms: Floats, exponent: Integers, mantissa_out: Floats, exponent_out: Integers) -> None:
+    total, e = 0.0, 0
+    for t in range(len(terms) - 1, -1, -1):
+        total, e = add_scaled(total, e, terms[t], exponent[t])
+        mantissa_out[t], exponent_out[t] = total, e

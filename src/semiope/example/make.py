@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.policies.policy import Policy
-
-Floats = NDArray[np.float64]
 
 STATES = ("stable", "worse", "critical", "recovered", "died")
 ACTIONS = ("wait", "medicate", "transfer")

@@ -1,17 +1,30 @@
-"""The behaviour policy where nobody logged it, estimated by counting."""
+"""The behaviour policy: given, logged as propensities, or estimated by counting."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats, frozen
-from semiope.data.episodes import Episodes
-from semiope.policies.cells import cells_of, count_actions
-from semiope.policies.policy import Policy
+from semiope.data.episodes import Episodes, read_episodes
+from semiope.data.logbook import Logbook
+from semiope.errors import SHOWN, SchemaError, count
+from semiope.policies.cells import Cells, cells_of, count_actions
+from semiope.policies.lookup import Lookup, RowLookup, TableLookup, safe_ratio
+from semiope.policies.policy import AnyPolicy, Policy
 
 
-def estimate_behavior(episodes: Episodes, *, cell: str = "state") -> Policy:
+class Behavior(NamedTuple):
+    """pi_b as `probs` per cell and action, and as a `lookup` at the actions taken."""
+
+    probs: Floats
+    lookup: Lookup
+
+
+def estimate_behavior(episodes: Any, *, cell: str = "state") -> Policy:
     """Estimate pi_b(a|s) as the share of decisions in the cell (`state` or `step,state`) that took a."""
+    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
     cells = cells_of(episodes, cell)
     counts = count_actions(cells, episodes.action, len(episodes.actions))
     decided = counts.sum(axis=1) > 0
@@ -24,7 +37,47 @@ def estimate_behavior(episodes: Episodes, *, cell: str = "state") -> Policy:
     )
 
 
+def counted(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:
+    """pi_b as the share of decisions in the cell that took each action."""
+    probs = shares(counts)
+    return Behavior(probs, TableLookup(probs, cells, logbook))
+
+
+def logged(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:
+    """pi_b as logged in `behavior_prob`; in a cell, the mean that the propensities of the actions taken imply.
+
+    Among the rows of a cell that took a, the mean of 1 / pi_b(a) is 1 over the mean of pi_b(a) in the cell.
+    """
+    episodes = logbook.episodes
+    decided = episodes.action >= 0
+    assert episodes.behavior_prob is not None
+    propensity = np.where(decided, episodes.behavior_prob, 1.0)
+    inverse = np.zeros_like(counts)
+    np.add.at(inverse, (cells.of_row[decided], episodes.action[decided]), 1 / propensity[decided])
+    return Behavior(safe_ratio(counts, inverse), RowLookup(propensity, None))
+
+
+def given(policy: AnyPolicy, logbook: Logbook, cells: Cells) -> Behavior:
+    """pi_b as given; in a cell, the mean over its decisions."""
+    lookup = policy.bind(logbook, cells, "behavior")
+    _refuse_impossible(lookup, logbook.episodes)
+    return Behavior(lookup.mean_probs(cells), lookup)
+
+
 def shares(counts: Floats) -> Floats:
     """Return each row of counts divided by its sum; rows without counts stay zero."""
     totals = counts.sum(axis=1, keepdims=True)
     return counts / np.where(totals > 0, totals, 1.0)
+
+
+def _refuse_impossible(lookup: Lookup, episodes: Episodes) -> None:
+    wrong = np.flatnonzero(lookup.taken(slice(0, episodes.n_steps)) <= 0)
+    if len(wrong):
+        shown = "; ".join(
+            f"{episodes.describe_row(int(row))} action {episodes.actions[episodes.action[row]]!r}"
+            for row in wrong[:SHOWN]
+        )
+        raise SchemaError(
+            f"behavior: the behaviour policy gives probability 0 to the action taken at {count(len(wrong), 'step')}. "
+            f"First: {shown}. It cannot be the policy that made these logs."
+        )

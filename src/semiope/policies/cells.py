@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers, id_dtype
+from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.episodes import Episodes
+from semiope.data.labels import number
 from semiope.errors import OptionError, nearest
 
 CELLS = ("state", "step,state")
@@ -32,18 +33,7 @@ def cells_of(episodes: Episodes, cell: str) -> Cells:
     n_states = len(episodes.states)
     if cell == "state":
         return Cells(episodes.state, np.arange(n_states), None)
-    code = episodes.step * n_states + episodes.state
-    highest = int(code.max()) + 1
-    if highest <= 4 * len(code) + 65536:
-        occurs = np.zeros(highest, dtype=np.bool_)
-        occurs[code] = True
-        codes = np.flatnonzero(occurs)
-        ids = np.empty(highest, dtype=id_dtype(len(codes)))
-        ids[codes] = np.arange(len(codes))
-        of_row = ids[code]
-    else:
-        codes, inverse = np.unique(code, return_inverse=True)
-        of_row = inverse.astype(id_dtype(len(codes)))
+    of_row, codes = number(episodes.step * n_states + episodes.state)
     return Cells(of_row, codes % n_states, codes // n_states)
 
 

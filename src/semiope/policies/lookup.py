@@ -7,12 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers
 from semiope._compiled import compiled
-from semiope.data.annotations import AlignedAnnotations
-from semiope.data.episodes import Episodes
-from semiope.data.labels import Vocabulary
-from semiope.policies.policy import RowPolicy
+from semiope.data.logbook import Logbook
+from semiope.errors import SupportError
+from semiope.policies.cells import Cells
 
 
 class Lookup(Protocol):
@@ -25,34 +24,62 @@ class Lookup(Protocol):
         """Return the numbers of these annotated actions."""
 
 
+class BoundPolicy(Lookup, Protocol):
+    """A policy bound to a logbook: besides its probabilities, what it may do where nothing was logged."""
+
+    def choices(self) -> Integers:
+        """Return how many actions the policy may take at each row."""
+
+    def mean_probs(self, cells: Cells) -> Floats:
+        """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
+
+
 @dataclass(frozen=True, eq=False)
 class TableLookup:
-    """A table (n_cells, n_actions) with the cells in which the actions were taken and annotated."""
+    """A table (n_cells, n_actions)."""
 
     table: Floats
-    cell: Integers
-    episodes: Episodes
-    annotations: AlignedAnnotations
+    cells: Cells
+    logbook: Logbook
 
     def taken(self, rows: slice) -> Floats:
         """Return the numbers of the actions taken in these rows."""
         out = np.empty(rows.stop - rows.start)
-        _at_taken(self.table, self.cell[rows], self.episodes.action[rows], out)
+        _at_taken(self.table, self.cells.of_row[rows], self.logbook.episodes.action[rows], out)
         return out
 
     def annotated(self, entries: slice) -> Floats:
         """Return the numbers of these annotated actions."""
         out = np.empty(entries.stop - entries.start)
-        _at_annotated(self.table, self.cell, self.annotations.row[entries], self.annotations.action[entries], out)
+        annotations = self.logbook.annotations
+        _at_annotated(self.table, self.cells.of_row, annotations.row[entries], annotations.action[entries], out)
         return out
+
+    def choices(self) -> Integers:
+        """Return how many actions the policy may take at each row."""
+        in_cell: Integers = np.count_nonzero(self.table, axis=1)
+        return in_cell[self.cells.of_row]
+
+    def mean_probs(self, cells: Cells) -> Floats:
+        """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
+        if cells is self.cells:
+            return self.table
+        # Own cells are finer: each lies within one of the cells asked for.
+        within = np.empty(len(self.cells), dtype=np.int64)
+        within[self.cells.of_row] = cells.of_row
+        decided = self.logbook.episodes.action >= 0
+        decisions = np.bincount(self.cells.of_row, weights=decided, minlength=len(self.cells))
+        sums = np.zeros((len(cells), self.table.shape[1]))
+        np.add.at(sums, within, decisions[:, None] * self.table)
+        return _per_decision(sums, decided, cells)
 
 
 @dataclass(frozen=True, eq=False)
 class RowLookup:
-    """Numbers listed one by one."""
+    """Numbers listed one by one; None where nobody knows those of the annotated actions."""
 
     of_taken: Floats
-    of_annotated: Floats
+    of_annotated: Floats | None
 
     def taken(self, rows: slice) -> Floats:
         """Return the numbers of the actions taken in these rows."""
@@ -60,21 +87,60 @@ class RowLookup:
 
     def annotated(self, entries: slice) -> Floats:
         """Return the numbers of these annotated actions."""
+        if self.of_annotated is None:
+            raise SupportError("behavior_prob holds probabilities of actions taken; those of others are not known.")
         return self.of_annotated[entries]
 
 
-def divide(numerator: Lookup, denominator: Lookup) -> Lookup:
+@dataclass(frozen=True, eq=False)
+class ListedLookup(RowLookup):
+    """A policy given row by row: `prob[i]` is the probability of `action[i]` in `row[i]`, sorted by both."""
+
+    row: Integers
+    action: Integers
+    prob: Floats
+    logbook: Logbook
+
+    @classmethod
+    def of(cls, row: Integers, action: Integers, prob: Floats, logbook: Logbook) -> ListedLookup:
+        """Look the listed probabilities up at the actions taken and annotated; what is not listed is 0."""
+        n_actions, annotations, taken = len(logbook.actions), logbook.annotations, logbook.episodes.action
+        keys = row.astype(np.int64) * n_actions + action
+
+        def at(rows: Integers, wanted: Integers) -> Floats:
+            key = rows.astype(np.int64) * n_actions + wanted
+            place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            return np.where(keys[place] == key, prob[place], 0.0)
+
+        of_taken = np.where(taken < 0, 1.0, at(np.arange(len(taken)), np.maximum(taken, 0)))
+        return cls(of_taken, at(annotations.row, annotations.action), row, action, prob, logbook)
+
+    def choices(self) -> Integers:
+        """Return how many actions the policy may take at each row."""
+        return np.bincount(self.row[self.prob > 0], minlength=self.logbook.episodes.n_steps)
+
+    def mean_probs(self, cells: Cells) -> Floats:
+        """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
+        decided = self.logbook.episodes.action >= 0
+        sums = np.zeros((len(cells), len(self.logbook.actions)))
+        counts = decided[self.row]
+        np.add.at(sums, (cells.of_row[self.row[counts]], self.action[counts]), self.prob[counts])
+        return _per_decision(sums, decided, cells)
+
+
+def divide(numerator: Lookup, denominator: Lookup, logbook: Logbook) -> Lookup:
     """Return the ratio of two lookups, 0 where the denominator is 0: no sample has weight there."""
     if (
         isinstance(numerator, TableLookup)
         and isinstance(denominator, TableLookup)
-        and numerator.cell is denominator.cell
+        and numerator.cells is denominator.cells
     ):
         return replace(numerator, table=safe_ratio(numerator.table, denominator.table))
-    listed = [_listed(lookup) for lookup in (numerator, denominator)]
-    return RowLookup(
-        safe_ratio(listed[0].of_taken, listed[1].of_taken), safe_ratio(listed[0].of_annotated, listed[1].of_annotated)
-    )
+    above, below = _listed(numerator, logbook), _listed(denominator, logbook)
+    of_taken = safe_ratio(above.of_taken, below.of_taken)
+    if above.of_annotated is None or below.of_annotated is None:
+        return RowLookup(of_taken, None)
+    return RowLookup(of_taken, safe_ratio(above.of_annotated, below.of_annotated))
 
 
 def safe_ratio(numerator: Floats, denominator: Floats) -> Floats:
@@ -82,29 +148,16 @@ def safe_ratio(numerator: Floats, denominator: Floats) -> Floats:
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
-def row_lookup(
-    policy: RowPolicy, episodes: Episodes, annotations: AlignedAnnotations, actions: Vocabulary, name: str
-) -> RowLookup:
-    """Bind a policy given row by row to the actions taken and annotated."""
-    row, action, prob = policy.on(episodes, actions, name)
-    keys = row.astype(np.int64) * len(actions) + action
-
-    def at(rows: Integers, wanted: Integers) -> Floats:
-        key = rows.astype(np.int64) * len(actions) + wanted
-        place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-        return np.where(keys[place] == key, prob[place], 0.0)
-
-    of_taken = at(np.arange(episodes.n_steps), np.maximum(episodes.action, 0))
-    of_taken[episodes.action < 0] = 1.0
-    return RowLookup(of_taken, at(annotations.row, annotations.action))
+def _per_decision(sums: Floats, decided: Booleans, cells: Cells) -> Floats:
+    decisions = np.bincount(cells.of_row, weights=decided, minlength=len(cells))
+    return sums / np.where(decisions > 0, decisions, 1.0)[:, None]
 
 
-def _listed(lookup: Lookup) -> RowLookup:
+def _listed(lookup: Lookup, logbook: Logbook) -> RowLookup:
     if isinstance(lookup, RowLookup):
         return lookup
-    assert isinstance(lookup, TableLookup)
-    n_rows, n_annotated = lookup.episodes.n_steps, len(lookup.annotations.row)
-    return RowLookup(lookup.taken(slice(0, n_rows)), lookup.annotated(slice(0, n_annotated)))
+    everywhere = slice(0, logbook.episodes.n_steps), slice(0, len(logbook.annotations.row))
+    return RowLookup(lookup.taken(everywhere[0]), lookup.annotated(everywhere[1]))
 
 
 @compiled

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Floats, Integers, frozen
-from semiope.data.annotations import known_actions, rows_of
+from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary, encode
-from semiope.data.schema import SHOWN, Columns
-from semiope.data.tables import from_columns, read_table, write_table
-from semiope.errors import OptionError, SchemaError, count
-from semiope.policies.cells import Cells
+from semiope.data.logbook import Logbook
+from semiope.data.schema import Columns
+from semiope.data.tables import ArrowTable, from_columns, read_table
+from semiope.errors import SHOWN, OptionError, SchemaError, count
+from semiope.policies.cells import Cells, cells_of
+from semiope.policies.lookup import ListedLookup, TableLookup
 
 # Probabilities printed with six digits may miss one by this much; nothing is rescaled.
 SUM_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Policy:
+class Policy(ArrowTable):
     """A table: row k holds the action probabilities in state `state[k]`, at `step[k]` if the policy is per step."""
 
     probs: Floats
@@ -85,76 +85,72 @@ class Policy:
         )._checked(name)
 
     def soften(self, epsilon: float) -> Policy:
-        """Move a share epsilon of each action's probability to the other actions, equally.
+        """Move a share epsilon of each action's probability to the other actions in the policy's table, equally.
 
         Softened, pi(a) becomes (1 - epsilon) pi(a) + epsilon (1 - pi(a)) / (n_actions - 1): a deterministic policy
         takes its action with 1 - epsilon, and each other one with epsilon / (n_actions - 1).
         """
-        n_others = max(len(self.actions) - 1, 1)
-        _check_epsilon(epsilon)
-        return replace(self, probs=frozen((1 - epsilon) * self.probs + epsilon * (1 - self.probs) / n_others))
+        return replace(self, probs=frozen(_softened(self.probs, epsilon)))
 
-    def on(self, cells: Cells, states: Vocabulary, actions: Vocabulary, used: Floats, name: str) -> Floats:
-        """Return the probabilities (n_cells, n_actions) with ids of `states` and `actions`; cells with `used` > 0 must
-        be known to the policy.
-        """
+    def bind(self, logbook: Logbook, cells: Cells, name: str) -> TableLookup:
+        """Look the policy up in these cells (in cells per step if it is per step), wherever a decision was logged."""
+        episodes = logbook.episodes
+        if self.step is not None and cells.step is None:
+            cells = cells_of(episodes, "step,state")
+        row = self._rows(cells, episodes.states, name)
+        missing = row == ABSENT
+        if missing.any():
+            decided = np.bincount(cells.of_row[episodes.action >= 0], minlength=len(cells)) > 0
+            _refuse_gaps(missing & decided, cells, episodes, name)
+        own_action = self.actions.positions_of(logbook.actions)
+        table = np.zeros((len(cells), len(logbook.actions)))
+        table[:, own_action != ABSENT] = self.probs[row][:, own_action[own_action != ABSENT]]
+        table[missing] = 0.0
+        return TableLookup(table, cells, logbook)
+
+    def _rows(self, cells: Cells, states: Vocabulary, name: str) -> Integers:
+        """The row of `probs` for each cell, -1 where there is none."""
         if not self.states.comparable(states):
             raise SchemaError(
                 f"{name}: column 'state' holds {self.states.kind}, that of the episodes {states.kind}. "
                 "Use the same labels in both."
             )
         own_state = self.states.positions_of(states)[cells.state]
-        if self.step is None:
+        if self.step is None or cells.step is None:
             wanted, keys = own_state, self.state.astype(np.int64)
         else:
-            if cells.step is None:
-                raise OptionError(f"{name}: a policy per step needs cells per step,state.")
             n = len(self.states)
             wanted = np.where(own_state == ABSENT, ABSENT, cells.step * n + own_state)
             keys = self.step * n + self.state
         order = np.argsort(keys)
         place = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
         row = order[place]
-        missing = keys[row] != wanted
-        self._refuse_gaps(missing & (used > 0), cells, states, name)
-        own_action = self.actions.positions_of(actions)
-        table = np.zeros((len(cells), len(actions)))
-        table[:, own_action != ABSENT] = self.probs[row][:, own_action[own_action != ABSENT]]
-        table[missing] = 0.0
-        return table
+        return np.where(keys[row] == wanted, row, ABSENT)
 
     def to_arrow(self) -> pa.Table:
         """Return the table in the policy format, without the pairs of probability 0."""
         row, action = np.nonzero(self.probs)
         columns = {} if self.step is None else {"step": pa.array(self.step[row])}
-        columns["state"] = self.states.labels.take(pa.array(self.state[row]))
-        columns["action"] = self.actions.labels.take(pa.array(action))
+        columns["state"] = self.states.decode(self.state[row])
+        columns["action"] = self.actions.decode(action)
         columns["prob"] = pa.array(self.probs[row, action])
         return pa.table(columns)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write as Parquet, CSV or Feather, by suffix."""
-        write_table(self.to_arrow(), path)
 
     def __repr__(self) -> str:
         per = "state" if self.step is None else "step and state"
         return f"Policy({len(self.states):,} states, {len(self.actions):,} actions, per {per})"
 
     def _checked(self, name: str) -> Policy:
-        wrong = ~np.isfinite(self.probs).all(axis=1)
-        self._refuse(wrong, "probabilities are not finite numbers", name)
-        self._refuse((self.probs < 0).any(axis=1), "a probability is negative", name)
         sums = self.probs.sum(axis=1)
+        self._refuse(~np.isfinite(sums), "probabilities are not finite numbers", name)
+        self._refuse(self.probs.min(axis=1) < 0, "a probability is negative", name)
         off = np.abs(sums - 1) > SUM_TOLERANCE
-        if off.any():
-            first = float(sums[np.argmax(off)])
-            self._refuse(off, f"the probabilities sum to {first:.6g}, not 1", name)
+        first = float(sums[np.argmax(off)])
+        rounded = " (rounded? divide by the sum, or give more digits)" if abs(first - 1) < 0.02 else ""
+        self._refuse(off, f"the probabilities sum to {first:.6g}, not 1{rounded}", name)
         return self
 
-    def _refuse(self, wrong: Any, what: str, name: str) -> None:
+    def _refuse(self, wrong: Booleans, what: str, name: str) -> None:
         if wrong.any():
             rows = np.flatnonzero(wrong)
             shown = ", ".join(self._describe(int(row)) for row in rows[:SHOWN])
@@ -167,19 +163,9 @@ class Policy:
         step = "" if self.step is None else f"step {self.step[row]} "
         return f"{step}state {self.states[self.state[row]]!r}"
 
-    def _refuse_gaps(self, gaps: Any, cells: Cells, states: Vocabulary, name: str) -> None:
-        if gaps.any():
-            cell = np.flatnonzero(gaps)
-            steps = [""] * SHOWN if cells.step is None else [f"step {cells.step[i]} " for i in cell[:SHOWN]]
-            shown = ", ".join(f"{step}state {states[cells.state[i]]!r}" for step, i in zip(steps, cell, strict=False))
-            raise SchemaError(
-                f"{name}: {count(len(cell), 'state')} in which decisions were logged are not in the policy. "
-                f"First: {shown}. Add rows that say what the policy does there."
-            )
-
 
 @dataclass(frozen=True, eq=False)
-class RowPolicy:
+class RowPolicy(ArrowTable):
     """A policy given row by row, for policies that are not a table over states; unlisted actions have 0."""
 
     labels: Vocabulary
@@ -213,12 +199,11 @@ class RowPolicy:
 
     def soften(self, epsilon: float) -> RowPolicy:
         """Move a share epsilon of each action's probability to the other actions, equally (see `Policy.soften`)."""
-        _check_epsilon(epsilon)
         n = len(self.actions)
         _, first, row = np.unique(self.step * len(self.labels) + self.episode, return_index=True, return_inverse=True)
         probs = np.zeros((len(first), n))
         probs[row, self.action] = self.prob
-        probs = (1 - epsilon) * probs + epsilon * (1 - probs) / max(n - 1, 1)
+        probs = _softened(probs, epsilon)
         return replace(
             self,
             episode=frozen(np.repeat(self.episode[first], n)),
@@ -227,10 +212,11 @@ class RowPolicy:
             prob=frozen(probs.ravel()),
         )
 
-    def on(self, episodes: Episodes, actions: Vocabulary, name: str) -> tuple[Integers, Integers, Floats]:
-        """Return (row, action, prob) sorted by row and action; every decision must be covered."""
-        row = rows_of(self.labels, self.episode, self.step, episodes, name)
-        action = known_actions(self.actions, actions, name)[self.action]
+    def bind(self, logbook: Logbook, cells: Cells, name: str) -> ListedLookup:
+        """Look the policy up row by row, whatever the cells; every decision must be covered."""
+        episodes = logbook.episodes
+        row = episodes.rows_of(self.labels, self.episode, self.step, name)
+        action = logbook.actions.ids_of(self.actions, name)[self.action]
         covered = np.zeros(episodes.n_steps, dtype=np.bool_)
         covered[row] = True
         missing = np.flatnonzero(~covered & (episodes.action != ABSENT))
@@ -238,30 +224,26 @@ class RowPolicy:
             shown = "; ".join(episodes.describe_row(int(i)) for i in missing[:SHOWN])
             raise SchemaError(f"{name}: no probabilities for {count(len(missing), 'decision')}. First: {shown}.")
         order = np.lexsort((action, row))
-        return row[order], action[order], self.prob[order]
+        return ListedLookup.of(row[order], action[order], self.prob[order], logbook)
 
     def to_arrow(self) -> pa.Table:
         """Return the table in the format of policies given row by row."""
         columns = {
-            "episode": self.labels.labels.take(pa.array(self.episode)),
+            "episode": self.labels.decode(self.episode),
             "step": pa.array(self.step),
-            "action": self.actions.labels.take(pa.array(self.action)),
+            "action": self.actions.decode(self.action),
             "prob": pa.array(self.prob),
         }
         return pa.table(columns)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write as Parquet, CSV or Feather, by suffix."""
-        write_table(self.to_arrow(), path)
 
     def __repr__(self) -> str:
         return f"RowPolicy({len(self.prob):,} probabilities for {len(self.labels):,} episodes)"
 
 
-def read_policy(source: Any, *, name: str = "policy") -> Policy | RowPolicy:
+AnyPolicy = Policy | RowPolicy
+
+
+def read_policy(source: Any, *, name: str = "policy") -> AnyPolicy:
     """Read a policy from a file or any Arrow-capable data frame; a column `episode` makes it one given row by row."""
     table = read_table(source, name)
     if "episode" in table.column_names:
@@ -276,6 +258,22 @@ def _refuse_repeats(columns: Columns, key: Integers) -> None:
         columns.fail("action", "repeats an earlier row", repeats, "Give each probability once.")
 
 
-def _check_epsilon(epsilon: float) -> None:
+def _refuse_gaps(gaps: Booleans, cells: Cells, episodes: Episodes, name: str) -> None:
+    """Fail if the policy says nothing about cells in which decisions were logged."""
+    if gaps.any():
+        first = np.flatnonzero(gaps)[:SHOWN]
+        steps = [""] * len(first) if cells.step is None else [f"step {cells.step[cell]} " for cell in first]
+        where = [f"{step}state {episodes.states[cells.state[i]]!r}" for step, i in zip(steps, first, strict=True)]
+        row = int(np.argmax(gaps[cells.of_row] & (episodes.action >= 0)))
+        raise SchemaError(
+            f"{name}: the policy says nothing about {count(int(gaps.sum()), 'state')} in which decisions were logged. "
+            f"First: {', '.join(where)}. Say what it does there (or, if {episodes.actions[episodes.action[row]]!r} at "
+            f"{episodes.describe_row(row)} was no decision, leave that action empty)."
+        )
+
+
+def _softened(probs: Floats, epsilon: float) -> Floats:
     if not 0 <= epsilon <= 1:
         raise OptionError(f"soften: epsilon is {epsilon}, but must lie between 0 and 1.")
+    n_others = probs.shape[1] - 1
+    return (1 - epsilon) * probs + epsilon * (1 - probs) / n_others if n_others else probs

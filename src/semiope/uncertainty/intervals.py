@@ -1,7 +1,8 @@
 """Confidence intervals for a ratio of sums over episodes: sum of numerators over sum of denominators.
 
 Numerators are per-episode values; denominators are 1 for ordinary estimates and the normalisers for self-normalised
-ones. Resampling draws episodes and forms the ratio anew: values already divided by their normaliser would not cover.
+ones. Resampling draws episodes and forms the ratio of sums anew: values already divided by their normaliser would not
+cover. Estimators that normalise per step give linearised values, and it is those that are resampled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope.errors import OptionError, nearest
+from semiope.estimate.result import standard_error
 
 METHODS = ("t", "normal", "bootstrap")
 RESAMPLES = 1000
@@ -40,25 +42,12 @@ def interval(
     if n < 2 or not total:
         return Interval(math.nan, math.nan)
     if method == "bootstrap":
-        return _bootstrap(numerators, denominators, alpha, check_seed(seed))
+        return _bootstrap(numerators, denominators, alpha, generator(seed))
     from scipy.special import ndtri, stdtrit
 
     value, error = float(numerators.sum()) / total, standard_error(numerators, denominators)
     quantile = float(stdtrit(n - 1, 1 - alpha / 2) if method == "t" else ndtri(1 - alpha / 2))
     return Interval(value - quantile * error, value + quantile * error)
-
-
-def standard_error(numerators: Floats, denominators: Floats) -> float:
-    """Return the standard error of a ratio of sums over independent episodes, by the delta method.
-
-    With value = sum x / sum y, the episode's influence is (x - value y) / mean y. For denominators of 1 this is the
-    usual standard error of a mean. NaN for fewer than two episodes.
-    """
-    n, total = len(numerators), float(denominators.sum())
-    if n < 2 or not total:
-        return math.nan
-    influence = (numerators - float(numerators.sum()) / total * denominators) / (total / n)
-    return math.sqrt(float(np.square(influence).sum()) / (n * (n - 1)))
 
 
 def check_alpha(alpha: float) -> None:
@@ -73,8 +62,8 @@ def check_method(method: str) -> None:
         raise OptionError(f"ci: {method!r} is not known.{nearest(method, METHODS)} Use one of {', '.join(METHODS)}.")
 
 
-def check_seed(seed: int | np.random.Generator) -> np.random.Generator:
-    """Return the generator for a seed."""
+def generator(seed: int | np.random.Generator) -> np.random.Generator:
+    """Return the random generator for a seed; fail for one that is negative."""
     if isinstance(seed, np.random.Generator):
         return seed
     if seed < 0:

@@ -6,20 +6,14 @@ import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
-from semiope.data.annotations import AlignedAnnotations
-from semiope.data.episodes import Episodes
-from semiope.policies.cells import Cells
+from semiope.data.logbook import Logbook
+from semiope.policies.cells import Cells, count_actions
 from semiope.policies.lookup import safe_ratio
 from semiope.weights.split import SplitWeights
 
 
 def augmented_policy(
-    behavior: Floats,
-    counts: Floats,
-    split: SplitWeights,
-    cells: Cells,
-    episodes: Episodes,
-    annotations: AlignedAnnotations,
+    behavior_probs: Floats, counts: Floats, split: SplitWeights, cells: Cells, logbook: Logbook
 ) -> Floats:
     """Return pi_b+ (n_cells, n_actions) of Definition 1,
 
@@ -30,35 +24,33 @@ def augmented_policy(
     a' was never logged in s (and the behaviour policy is given, so that pi_b(a'|s) may be positive all the same), its
     mean weight is all on itself, and pi_b+ sums to one as pi_b does.
 
-    `behavior` is pi_b and `counts` is n, both (n_cells, n_actions).
+    `behavior_probs` is pi_b and `counts` is n, both (n_cells, n_actions).
     """
-    augmented = np.where(counts == 0, behavior, 0.0)
-    per_sample = safe_ratio(behavior, counts)
+    augmented = np.where(counts == 0, behavior_probs, 0.0)
+    episodes, annotations = logbook.episodes, logbook.annotations
     _add_weights(
-        per_sample, cells.of_row, episodes.action, split.taken, annotations.row, annotations.action, split.annotated,
-        augmented,
+        safe_ratio(behavior_probs, counts), cells.of_row, episodes.action, split.taken,
+        annotations.row, annotations.action, split.annotated, augmented,
     )  # fmt: skip
     return augmented
 
 
-def mean_split_weights(
-    split: SplitWeights, cells: Cells, episodes: Episodes, annotations: AlignedAnnotations, n_actions: int
-) -> Floats:
+def mean_split_weights(split: SplitWeights, cells: Cells, logbook: Logbook) -> Floats:
     """Return W (n_cells, n_actions, n_actions): W[s, a', a] is the mean weight of a over samples in s that took a'.
 
     Where a' was never logged in s, all weight is on a' itself. For problems small enough for such a table: the
     estimators use `augmented_policy`, which does not need it.
     """
+    episodes, annotations, n_actions = logbook.episodes, logbook.annotations, len(logbook.actions)
     sums = np.zeros((len(cells), n_actions, n_actions))
-    counts = np.zeros((len(cells), n_actions))
+    counts = count_actions(cells, episodes.action, n_actions)
     decided = episodes.action >= 0
     cell, action = cells.of_row[decided], episodes.action[decided]
-    np.add.at(counts, (cell, action), 1.0)
     np.add.at(sums, (cell, action, action), split.taken[decided])
     cell, taken = cells.of_row[annotations.row], episodes.action[annotations.row]
     np.add.at(sums, (cell, taken, annotations.action), split.annotated)
-    return np.where(counts[:, :, None] > 0, safe_ratio(sums, np.broadcast_to(counts[:, :, None], sums.shape)),
-                    np.eye(n_actions))  # fmt: skip
+    sums += np.where(counts[:, :, None] == 0, np.eye(n_actions), 0.0)
+    return sums / np.maximum(counts, 1)[:, :, None]
 
 
 @compiled

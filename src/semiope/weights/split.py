@@ -7,18 +7,19 @@ Actions without an annotation have none. A weighting is a function from the data
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
-from semiope.data.annotations import AlignedAnnotations, known_actions
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary, encode
-from semiope.data.schema import SHOWN, Columns
+from semiope.data.logbook import Logbook
+from semiope.data.schema import Columns
 from semiope.data.tables import read_table
-from semiope.errors import OptionError, SchemaError, count, nearest
+from semiope.errors import SHOWN, OptionError, SchemaError, count, nearest
 
 # Weights that miss one by rounding only are accepted.
 ROUNDING = 1e-9
@@ -31,28 +32,29 @@ class SplitWeights(NamedTuple):
     annotated: Floats
 
 
-Weighting = Callable[[Episodes, AlignedAnnotations], SplitWeights]
+Weighting = Callable[[Logbook], SplitWeights]
 
 
-def equal(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
+def equal(logbook: Logbook) -> SplitWeights:
     """Split equally over the action taken and those annotated at that step."""
-    taken, annotated = np.empty(episodes.n_steps), np.empty(len(annotations.row))
-    _equal(annotations.row, taken, annotated)
+    taken, annotated = np.empty(logbook.episodes.n_steps), np.empty(len(logbook.annotations.row))
+    _equal(logbook.annotations.row, taken, annotated)
     return SplitWeights(taken, annotated)
 
 
-def factual(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
+def factual(logbook: Logbook) -> SplitWeights:
     """Listen only to what happened: C-x becomes x."""
-    return SplitWeights(np.ones(episodes.n_steps), np.zeros(len(annotations.row)))
+    return SplitWeights(np.ones(logbook.episodes.n_steps), np.zeros(len(logbook.annotations.row)))
 
 
-def column(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
+def column(logbook: Logbook) -> SplitWeights:
     """Take the annotations' own column `weight`; the action taken keeps the rest."""
+    annotations = logbook.annotations
     if not len(annotations.row):
-        return factual(episodes, annotations)
+        return factual(logbook)
     if annotations.weight is None:
         raise SchemaError("annotations: weights='column' needs a column 'weight', and there is none.")
-    return with_rest_on_taken(episodes, annotations, annotations.weight)
+    return with_rest_on_taken(logbook, annotations.weight)
 
 
 WEIGHTINGS: dict[str, Weighting] = {"equal": equal, "factual": factual, "column": column}
@@ -108,45 +110,44 @@ class TableWeights:
             raise SchemaError(f"weights: {count(n, 'group')} not in [0, 1] with sum 1. First: {shown}.")
         return self
 
-    def bind(self, actions: Vocabulary) -> Weighting:
-        """Return the weighting for data whose action ids belong to `actions`."""
-        own_action = self.actions.positions_of(actions)
-        known_actions(self.actions, actions, "weights")
+    def __call__(self, logbook: Logbook) -> SplitWeights:
+        """Return the weights of these samples."""
+        episodes, annotations = logbook.episodes, logbook.annotations
+        logbook.actions.ids_of(self.actions, "weights")
+        if not self.states.comparable(episodes.states):
+            raise SchemaError(
+                f"weights: column 'state' holds {self.states.kind}, that of the episodes {episodes.states.kind}."
+            )
+        own_action = self.actions.positions_of(logbook.actions)
+        state = self.states.positions_of(episodes.states)[episodes.state[annotations.row]]
+        taken, action = own_action[episodes.action[annotations.row]], own_action[annotations.action]
+        row = np.where((state == ABSENT) | (taken == ABSENT), ABSENT, self.row_of[state, taken])
+        share = np.where((row == ABSENT) | (action == ABSENT), 0.0, self.shares[row, action])
+        return with_rest_on_taken(logbook, share)
 
-        def table(episodes: Episodes, annotations: AlignedAnnotations) -> SplitWeights:
-            own_state = self.states.positions_of(episodes.states)[episodes.state[annotations.row]]
-            own_taken = own_action[episodes.action[annotations.row]]
-            known = (own_state != ABSENT) & (own_taken != ABSENT)
-            row = np.where(known, self.row_of[own_state, own_taken], ABSENT)
-            share = np.where(row == ABSENT, 0.0, self.shares[row, own_action[annotations.action]])
-            share[own_action[annotations.action] == ABSENT] = 0.0
-            return with_rest_on_taken(episodes, annotations, share)
 
-        return table
-
-
-def weighting(weights: Any, actions: Vocabulary) -> Weighting:
+def weighting(weights: Any) -> Weighting:
     """Return the weighting for a name, an array (n_states, n_actions, n_actions), a table or a file."""
     if isinstance(weights, str) and weights in WEIGHTINGS:
         return WEIGHTINGS[weights]
-    if isinstance(weights, str) and "." not in weights:
+    if isinstance(weights, str) and not Path(weights).suffix and not Path(weights).exists():
         raise OptionError(
             f"weights: {weights!r} is not known.{nearest(weights, WEIGHTINGS)} "
             f"Use one of {', '.join(WEIGHTINGS)}, or a table with state, taken, action, weight."
         )
-    if isinstance(weights, np.ndarray | list):
-        return TableWeights.from_array(weights).bind(actions)
     if isinstance(weights, TableWeights):
-        return weights.bind(actions)
-    return TableWeights.from_arrow(weights).bind(actions)
+        return weights
+    return (
+        TableWeights.from_array(weights) if isinstance(weights, np.ndarray | list) else TableWeights.from_arrow(weights)
+    )
 
 
-def with_rest_on_taken(episodes: Episodes, annotations: AlignedAnnotations, share: Floats) -> SplitWeights:
+def with_rest_on_taken(logbook: Logbook, share: Floats) -> SplitWeights:
     """Give the annotated actions their shares and the action taken what is left at each step."""
-    taken = np.ones(episodes.n_steps)
-    _subtract(annotations.row, share, taken)
+    taken = np.ones(logbook.episodes.n_steps)
+    _subtract(logbook.annotations.row, share, taken)
     split = SplitWeights(np.where((taken < 0) & (taken > -ROUNDING), 0.0, taken), share)
-    check(split, episodes)
+    check(split, logbook.episodes)
     return split
 
 

@@ -1,0 +1,34 @@
+"""Notes: what was done with the input that a user may not expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from semiope.data.logbook import AlignedAnnotations
+from semiope.errors import count
+from semiope.estimate.registry import ALIASES, ESTIMATORS
+
+
+def notes_on(
+    annotations: AlignedAnnotations, names: Sequence[str], weights: Any, asked: Sequence[str] | str | None
+) -> list[str]:
+    """Return a sentence for each thing worth knowing about how annotations and options were used."""
+    notes = []
+    if len(annotations.of_action_taken):
+        n = count(len(annotations.of_action_taken), "annotation")
+        notes.append(f"{n} of the action that was taken: kept apart, since the logs already say what happened.")
+    if annotations.n_pooled:
+        n = count(annotations.n_pooled, "repeated annotation")
+        notes.append(f"{n} pooled with others of the same step and action.")
+    augmented = [name for name in names if ESTIMATORS[name].support == "augmented"]
+    if augmented and not len(annotations.row):
+        plain = ", ".join(f"{name} is {name.removeprefix('c-')}" for name in augmented)
+        notes.append(f"there are no counterfactual annotations, and without them {plain}.")
+    if annotations.weight is not None and weights != "column":
+        notes.append("the annotations have a column 'weight', which is used only with weights='column'.")
+    words = asked.split(",") if isinstance(asked, str) else asked or ()
+    aliases = [word.strip().lower() for word in words if word.strip().lower() in ALIASES]
+    if aliases:
+        notes.append("; ".join(f"{alias} is called {ALIASES[alias]} here" for alias in aliases) + ".")
+    return notes

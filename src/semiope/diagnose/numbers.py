@@ -1,0 +1,45 @@
+"""Estimates that are no numbers, have no standard error, or rest on next to nothing: why, and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from semiope.estimate.result import Estimate
+
+# Fewer effective episodes than this carry no conclusion.
+FEW = 10
+
+
+def judge_numbers(policy: str, estimates: Mapping[str, Estimate]) -> list[str]:
+    """Return a message for each estimate that cannot be given as it should, and one for those that rest on little."""
+    messages, few = [], {}
+    for name, estimate in estimates.items():
+        n = len(estimate.values)
+        if not estimate.values.any() and not estimate.normalizers.any():
+            what = "undefined" if math.isnan(estimate.value) else "0 without meaning"
+            messages.append(
+                f"policy {policy!r}: {name} is {what}, since no episode has a ratio above 0: none does what the policy "
+                "would do. The logs cannot tell; annotate steps at which the policy would act otherwise."
+            )
+        elif math.isnan(estimate.value) or math.isinf(estimate.value):
+            messages.append(f"policy {policy!r}: {name} exceeds the range of numbers. {_beyond(estimate)}")
+        elif estimate.value == 0.0 and estimate.values.any():
+            messages.append(f"policy {policy!r}: {name} is too small for the range of numbers. {_beyond(estimate)}")
+        elif estimate.ess < min(FEW, n / 2):
+            few[name] = estimate.ess
+    if any(len(estimate.values) == 1 for estimate in estimates.values()):
+        messages.append("there is only one episode: no standard error, no interval.")
+    elif few:
+        listed = ", ".join(f"{name} ({ess:.1f})" for name, ess in few.items())
+        messages.append(
+            f"policy {policy!r}: a handful of episodes carries the estimate; of {n:,} the effective number is below "
+            f"{FEW} for {listed}. Neither values nor intervals can be relied on; annotations would help."
+        )
+    return messages
+
+
+def _beyond(estimate: Estimate) -> str:
+    if estimate.self_normalized:
+        return "The ratios of whole episodes vanish beside those of their first steps; use pdwis-step or annotations."
+    return "The ratios of such long episodes multiply to nearly nothing or nearly infinity; use a self-normalised form."

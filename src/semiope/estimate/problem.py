@@ -1,0 +1,152 @@
+"""One policy before the evidence, and the slabs of episodes in which estimators see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
+from semiope.data.logbook import AlignedAnnotations
+from semiope.estimate.evidence import Evidence, augmented_probs
+from semiope.policies.lookup import BoundPolicy, Lookup, RowLookup, TableLookup, divide, safe_ratio
+from semiope.policies.policy import AnyPolicy
+from semiope.weights.split import SplitWeights
+
+ROWS_PER_SLAB = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One policy to evaluate: `evaluation` is pi_e, bound to the logbook."""
+
+    name: str
+    evidence: Evidence
+    evaluation: BoundPolicy
+    gamma: float
+    _ratios: dict[Denominator, Lookup] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, policy: AnyPolicy, evidence: Evidence, gamma: float) -> Problem:
+        """Look the policy up at every action taken and annotated."""
+        return cls(name, evidence, policy.bind(evidence.logbook, evidence.cells, f"policy {name!r}"), gamma)
+
+    @property
+    def annotations(self) -> AlignedAnnotations:
+        """The annotations that speak about this policy."""
+        return self.evidence.logbook.annotations
+
+    @property
+    def split_weights(self) -> SplitWeights:
+        """How the samples are split for this policy."""
+        return self.evidence.split_weights
+
+    def ratio(self, denominator: Denominator) -> Lookup:
+        """Return pi_e over another policy: `behavior`, `augmented`, or any that an estimator derives.
+
+        A denominator is a function of a module, not one made anew for each call, so that the ratio is computed once.
+        """
+        if denominator not in self._ratios:
+            self._ratios[denominator] = divide(self.evaluation, denominator(self), self.evidence.logbook)
+        return self._ratios[denominator]
+
+    def slabs(self) -> Iterator[Slab]:
+        """Cut the data into runs of whole episodes that are small enough for the processor's cache."""
+        offsets, first = self.evidence.logbook.episodes.offsets, 0
+        while first < len(offsets) - 1:
+            last = int(np.searchsorted(offsets, offsets[first] + ROWS_PER_SLAB, side="right")) - 1
+            last = max(last, first + 1)
+            yield Slab(self, first, last)
+            first = last
+
+
+Denominator = Callable[[Problem], Lookup]
+
+
+def behavior(problem: Problem) -> Lookup:
+    """pi_b at the actions taken."""
+    return problem.evidence.behavior.lookup
+
+
+def augmented(problem: Problem) -> Lookup:
+    """pi_b+ at the actions taken and annotated."""
+    return problem.evidence.derived(_augmented)
+
+
+def _augmented(evidence: Evidence) -> Lookup:
+    """Where propensities are known row by row, an action taken keeps its own, times pi_b+ / pi_b of its cell."""
+    probs, pi_b = evidence.derived(augmented_probs), evidence.behavior
+    in_cells = TableLookup(probs, evidence.cells, evidence.logbook)
+    if isinstance(pi_b.lookup, TableLookup):
+        return in_cells
+    change = TableLookup(safe_ratio(probs, pi_b.probs), evidence.cells, evidence.logbook)
+    rows = slice(0, evidence.logbook.episodes.n_steps)
+    entries = slice(0, len(evidence.logbook.annotations.row))
+    return RowLookup(pi_b.lookup.taken(rows) * change.taken(rows), in_cells.annotated(entries))
+
+
+class Slab:
+    """A run of whole episodes, seen by one policy: everything that an estimator may ask for."""
+
+    def __init__(self, problem: Problem, first: int, last: int) -> None:
+        self.problem, self.first, self.last = problem, first, last
+        episodes = problem.evidence.logbook.episodes
+        self.rows = slice(int(episodes.offsets[first]), int(episodes.offsets[last]))
+        self.entries = slice(*map(int, _positions(problem.annotations.row, episodes.offsets[[first, last]])))
+        self.offsets: Integers = episodes.offsets[first : last + 1] - episodes.offsets[first]
+        self.reward: Floats = episodes.reward[self.rows]
+
+    def evaluation_taken(self) -> Floats:
+        """Return pi_e of the actions taken, 1 where there was no decision."""
+        return self.problem.evaluation.taken(self.rows)
+
+    def evaluation_annotated(self) -> Floats:
+        """Return pi_e of the annotated actions."""
+        return self.problem.evaluation.annotated(self.entries)
+
+    def ratio_taken(self, denominator: Denominator) -> Floats:
+        """Return the ratios of the actions taken, 1 where there was no decision."""
+        return self.problem.ratio(denominator).taken(self.rows)
+
+    def ratio_annotated(self, denominator: Denominator) -> Floats:
+        """Return the ratios of the annotated actions."""
+        return self.problem.ratio(denominator).annotated(self.entries)
+
+    @property
+    def weight_taken(self) -> Floats:
+        """Split weights of the actions taken."""
+        return self.problem.split_weights.taken[self.rows]
+
+    @property
+    def weight_annotated(self) -> Floats:
+        """Split weights of the annotated actions."""
+        return self.problem.split_weights.annotated[self.entries]
+
+    @property
+    def annotation(self) -> Floats:
+        """g: the annotated values."""
+        return self.problem.annotations.value[self.entries]
+
+    def sum_per_row(self, numbers: Floats) -> Floats:
+        """Sum numbers of annotated actions over each row."""
+        sums = np.zeros(self.rows.stop - self.rows.start)
+        _sum_at(self.problem.annotations.row[self.entries], self.rows.start, numbers, sums)
+        return sums
+
+    def annotations_per_episode(self) -> Floats:
+        """Return how many annotations each episode has."""
+        row = self.problem.annotations.row[self.entries]
+        return np.diff(_positions(row, self.offsets + self.rows.start)).astype(np.float64)
+
+
+def _positions(row: Integers, bounds: Integers) -> Integers:
+    """Where these bounds fall among sorted rows, in the rows' own type: numpy would else convert all rows each time."""
+    return row.searchsorted(bounds.astype(row.dtype))
+
+
+@compiled
+def _sum_at(row: Integers, start: int, numbers: Floats, sums: Floats) -> None:
+    for j in range(len(row)):
+        sums[row[j] - start] += numbers[j]
