@@ -141,8 +141,19 @@ def test_warnings_go_to_standard_error_and_into_the_json(desk: Desk) -> None:
     found = desk.evaluate("--json", "out.json", "--estimators", "pdis")
     assert found.status == 0
     assert "warning: policy 'policy': 25.0% of its decisions" in found.err
-    assert "'t' (50%)" in found.err
+    assert "'t' (50%, mostly 'c'). Nobody ever took or annotated 'c'." in found.err
     assert json.loads((desk.folder / "out.json").read_text())["warnings"][0].startswith("policy 'policy': 25.0%")
+
+
+def test_annotations_by_the_name_of_a_policy(desk: Desk) -> None:
+    names = ["--policy", "one=policy.parquet", "--policy", "two=policy.parquet"]
+    base = ["evaluate", "episodes.parquet", *names, "--estimators", "pdis,c-pdis", "--json", "-"]
+    content = json.loads(desk.run(*base, "--annotations", "two=annotations.parquet").out)
+    values = {(row["policy"], row["estimator"]): row["value"] for row in content["estimates"]}
+    assert values["one", "c-pdis"] == values["one", "pdis"] == values["two", "pdis"]
+    assert values["two", "c-pdis"] != values["two", "pdis"]
+    shared = json.loads(desk.run(*base, "--annotations", "annotations.parquet").out)
+    assert any("used for several policies" in note for note in shared["diagnostics"]["notes"])
 
 
 def test_annotations_of_the_action_taken_are_noted(desk: Desk) -> None:
@@ -236,7 +247,7 @@ BAD_INPUT: dict[str, tuple[Break, str]] = {
     "a probability given twice": (lambda d: d.change("policy", action=["a", "a", "b"]), "repeats an earlier row"),
     "a policy that misses a state": (
         lambda d: d.put("policy", {"state": ["s"], "action": ["a"], "prob": [1.0]}),
-        "1 state in which decisions were logged are not in the policy. First: state 't'",
+        "the policy says nothing about 1 state in which decisions were logged. First: state 't'",
     ),
     "a policy with other labels": (
         lambda d: d.change("policy", state=[1, 1, 2]),
@@ -349,6 +360,9 @@ def test_a_folder_without_parts(desk: Desk) -> None:
         (["--ci", "exact"], "ci: 'exact' is not known"),
         (["--seed", "-1"], "seed: -1 is negative"),
         (["--json", "."], "--json: . is a folder"),
+        (["--report", "out.pdf"], "--report: out.pdf must end in .html"),
+        (["--json", "out.html", "--report", "out.html"], "--json and --report name the same file"),
+        (["--annotations", "nobody=annotations.parquet"], "give one FILE for all policies, or NAME=FILE"),
         (["--report", "nowhere/out.html"], "--report: the folder nowhere does not exist"),
         (["--behavior", "nowhere.csv"], "behavior: nowhere.csv does not exist"),
         (["--policy", "policy.parquet"], "two policies are called 'policy'"),

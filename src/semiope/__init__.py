@@ -13,7 +13,15 @@ from semiope._version import __version__
 if TYPE_CHECKING:
     from semiope.data.annotations import Annotations, read_annotations
     from semiope.data.episodes import Episodes, read_episodes
-    from semiope.errors import OptionError, OutputError, SchemaError, SemiopeError, StatisticalWarning, SupportError
+    from semiope.errors import (
+        NotEstimatedError,
+        OptionError,
+        OutputError,
+        SchemaError,
+        SemiopeError,
+        StatisticalWarning,
+        SupportError,
+    )
     from semiope.estimate.registry import ALIASES, ESTIMATORS
     from semiope.estimate.result import Estimate
     from semiope.pipeline import Results, evaluate
@@ -25,6 +33,7 @@ _HOME = {
     "read_annotations": "data.annotations",
     "Episodes": "data.episodes",
     "read_episodes": "data.episodes",
+    "NotEstimatedError": "errors",
     "OptionError": "errors",
     "OutputError": "errors",
     "SchemaError": "errors",
@@ -48,6 +57,7 @@ __all__ = [
     "Annotations",
     "Episodes",
     "Estimate",
+    "NotEstimatedError",
     "OptionError",
     "OutputError",
     "Policy",

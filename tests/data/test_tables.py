@@ -96,6 +96,45 @@ def test_csv_knows_empty_from_a_label(text: str, label: str | None, tmp_path: Pa
     assert so.read_episodes(path).to_arrow().column("action").to_pylist() == ["go", label]
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["007", "7"], ["007", "7"]),
+        (["TRUE", "FALSE"], ["TRUE", "FALSE"]),
+        (["1", "end"], ["1", "end"]),
+        (["1.0", "2.0"], [1, 2]),
+        (["-3", "0"], [-3, 0]),
+        (["1.5", "2"], ["1.5", "2"]),
+        (["12345678901234567890", "1"], ["12345678901234567890", "1"]),
+    ],
+)
+def test_csv_labels_are_what_was_written(labels: list[str], expected: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "episodes.csv"
+    rows = "\n".join(f"{number},0,{label},a,0" for number, label in enumerate(labels))
+    path.write_text(f"episode,step,state,action,reward\n{rows}\n")
+    assert so.read_episodes(path).to_arrow().column("state").to_pylist() == expected
+
+
+def test_csv_with_another_separator_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "episodes.csv"
+    path.write_text("episode;step;state;action;reward\n1;0;s;a;0\n")
+    with pytest.raises(so.SchemaError, match="seem to be separated by ';'; use commas"):
+        so.read_episodes(path)
+
+
+@pytest.mark.parametrize("kind", ["feather", "table"])
+def test_string_views_from_wherever(kind: str, tmp_path: Path) -> None:
+    table = pa.table(COLUMNS)
+    for name in ("episode", "state", "action", "ward"):
+        position = table.column_names.index(name)
+        table = table.set_column(position, name, table.column(name).cast(pa.string_view()))
+    if kind == "table":
+        assert_expected(so.read_episodes(table))
+    else:
+        pl.DataFrame(table).write_ipc(tmp_path / "episodes.feather", compression="uncompressed")
+        assert_expected(so.read_episodes(tmp_path / "episodes.feather"))
+
+
 def test_integers_that_a_data_frame_made_floats_are_integers_again() -> None:
     frame = pd.DataFrame({"episode": [1, 1], "step": [0, 1], "state": [4, 5], "action": [3, np.nan], "reward": [0, 1]})
     episodes = so.read_episodes(frame)
