@@ -130,7 +130,7 @@ def bench(
     _check_targets(json, None)
     measurements = measure(quick=quick)
     if json != "-":
-        print_measurements(measurements)
+        print_measurements(measurements, verdicts=not quick)
     _write(json, to_json([one._asdict() for one in measurements]))
 
 

@@ -47,8 +47,8 @@ def measure(*, quick: bool = False) -> list[Measurement]:
         return [*_in_memory(data), _memory(data), _from_disk(data), *_start_up()]
 
 
-def print_measurements(measurements: list[Measurement]) -> None:
-    """Print a table."""
+def print_measurements(measurements: list[Measurement], *, verdicts: bool) -> None:
+    """Print a table; verdicts only where the data were large enough to judge by."""
     from rich.table import Table
 
     from semiope.report.terminal import console
@@ -57,7 +57,7 @@ def print_measurements(measurements: list[Measurement]) -> None:
     for heading in ("what", "measured", "bar", "in units of", ""):
         table.add_column(heading, justify="right" if heading in ("measured", "bar") else "left")
     for one in measurements:
-        verdict = "met" if one.met else "[red]NOT MET[/]"
+        verdict = ("met" if one.met else "[red]NOT MET[/]") if verdicts else ""
         table.add_row(one.name, f"{one.measured:.2f}", f"{one.bar:g}", one.relative_to, verdict)
     console().print(table)
 

@@ -49,7 +49,8 @@ ESTIMATORS: dict[str, Estimator] = {
         support="logged",
     ),
     "pdwis-alive": Estimator(
-        Recipe(importance, per_step="alive"), "pdis, each step divided by the mean ratio of episodes not ended",
+        Recipe(importance, per_step="alive"),
+        "pdis, each step divided by the mean ratio of episodes not ended (for equal lengths)",
         support="logged",
     ),
     "c-is": Estimator(_C_IS, "is with annotations, by split weights", unbiased=True, support="augmented"),

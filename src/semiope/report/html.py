@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from semiope.report.format import level, number
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -45,8 +47,15 @@ li {{ margin-bottom: .4rem; }}
 def page(content: dict[str, Any]) -> str:
     """Return the document of an evaluation as HTML."""
     settings = content["diagnostics"]["settings"]
-    percent = f"{100 * (1 - settings['alpha']):g}%"
-    headings = ("policy", "estimator", "value", f"{percent} from", "to", "standard error", "effective sample size")
+    headings = (
+        "policy",
+        "estimator",
+        "value",
+        f"{level(settings['alpha'])} from",
+        "to",
+        "standard error",
+        "effective sample size",
+    )
     warnings = [*content["diagnostics"]["notes"], *content["warnings"]]
     return _PAGE.format(
         **{key: content[key] for key in ("episodes", "steps", "gamma", "semiope")},
@@ -59,7 +68,7 @@ def page(content: dict[str, Any]) -> str:
 
 def _row(row: dict[str, Any]) -> str:
     labels = [row["policy"], row["estimator"]]
-    numbers = [f"{row[key]:.4f}" for key in ("value", "ci_low", "ci_high", "std_error")] + [f"{row['ess']:,.1f}"]
+    numbers = [number(row[key]) for key in ("value", "ci_low", "ci_high", "std_error")] + [f"{row['ess']:,.1f}"]
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in [*labels, *numbers]) + "</tr>"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from types import TracebackType
 from typing import Any
@@ -11,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from semiope.report.format import level, number
 
 DELAY = 1.0
 
@@ -23,12 +24,10 @@ def console(*, error: bool = False) -> Console:
 
 def print_document(content: dict[str, Any]) -> None:
     """Print the estimates as a table on standard output, notes and warnings on standard error."""
-    level = f"{1 - content['diagnostics']['settings']['alpha']:.4g}"
-    percent = f"{100 * float(level):g}%"
     table = Table(title=f"{content['episodes']:,} episodes, {content['steps']:,} steps, gamma {content['gamma']:g}")
     for heading, side in (("policy", "left"), ("estimator", "left"), ("value", "right")):
         table.add_column(heading, justify="left" if side == "left" else "right", no_wrap=heading != "policy")
-    for heading in (f"{percent} interval", "std error", "ess"):
+    for heading in (f"{level(content['diagnostics']['settings']['alpha'])} interval", "std error", "ess"):
         table.add_column(heading, justify="right", no_wrap=True)
     previous = None
     for row in content["estimates"]:
@@ -36,9 +35,9 @@ def print_document(content: dict[str, Any]) -> None:
             table.add_section()
         name = "" if row["policy"] == previous else escape(row["policy"])
         previous = row["policy"]
-        interval = f"{_number(row['ci_low'])} to {_number(row['ci_high'])}"
+        interval = f"{number(row['ci_low'])} to {number(row['ci_high'])}"
         table.add_row(
-            name, row["estimator"], _number(row["value"]), interval, _number(row["std_error"]), f"{row['ess']:,.1f}"
+            name, row["estimator"], number(row["value"]), interval, number(row["std_error"]), f"{row['ess']:,.1f}"
         )
     console().print(table)
     errors = console(error=True)
@@ -46,12 +45,6 @@ def print_document(content: dict[str, Any]) -> None:
         errors.print(f"note: {escape(note)}", soft_wrap=True)
     for warning in content["warnings"]:
         errors.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return "-"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:.6g}"
 
 
 class DelayedProgress:
