@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,7 +206,10 @@ BAD_INPUT: dict[str, tuple[Break, str]] = {
     "a repeated step": (lambda d: d.change("episodes", step=[0, 0, 0, 1, 0]), "'step' repeats an episode's step"),
     "negative steps": (lambda d: d.change("episodes", step=[-1, 0, 0, 1, 0]), "'step' is negative"),
     "fractional steps": (lambda d: d.change("episodes", step=[0.5, 1, 0, 1, 0]), "'step' is not a whole number"),
-    "steps in words": (lambda d: d.change("episodes", step=["x", "y", "x", "y", "x"]), "'step' holds strings"),
+    "steps in words": (
+        lambda d: d.change("episodes", step=["x", "y", "x", "y", "x"]),
+        "column 'step' is string; steps are the whole numbers",
+    ),
     "duplicate rows": (
         lambda d: d.put("episodes", {name: [*values, values[0]] for name, values in EPISODES.items()}),
         "'step' repeats an episode's step in 1 row. First: row 5",
@@ -275,7 +280,10 @@ BAD_INPUT: dict[str, tuple[Break, str]] = {
     ),
     "an empty table": (lambda d: d.put("episodes", pa.table(EPISODES).slice(0, 0)), "the table has no rows"),
     "one episode only": (
-        lambda d: d.put("episodes", {name: values[:1] for name, values in EPISODES.items()}),
+        lambda d: (
+            d.put("episodes", {name: values[:1] for name, values in EPISODES.items()}),
+            d.put("annotations", {name: values[:1] for name, values in ANNOTATIONS.items()}),
+        ),
         "there is only one episode",
     ),
     "a file that is missing": (lambda d: (d.folder / "policy.parquet").unlink(), "policy.parquet does not exist"),
@@ -310,11 +318,18 @@ def assert_refused(found: Outcome, message: str) -> None:
 
 
 def test_mixed_label_types(desk: Desk) -> None:
-    (desk.folder / "episodes.csv").write_text("episode,step,state,action,reward\n1,0,3,a,0\n2,0,x,b,0\n")
-    desk.put("p", {"state": [3], "action": ["a"], "prob": [1.0]}, ".csv")
-    assert_refused(
-        desk.run("evaluate", "episodes.csv", "--policy", "p.csv"), "'state' holds integers, that of the episodes"
+    desk.put("p", {"state": [1, 2], "action": ["a", "b"], "prob": [1.0, 1.0]})
+    found = desk.run("evaluate", "episodes.parquet", "--policy", "p.parquet")
+    assert_refused(found, "policy 'p': column 'state' holds integers, that of the episodes strings")
+
+
+def test_csv_does_not_tell_a_number_from_its_text(desk: Desk) -> None:
+    (desk.folder / "e.csv").write_text(
+        "episode,step,state,action,reward\n1,0,7,0,1\n1,1,end,,0\n2,0,7,1,0\n2,1,end,,1\n"
     )
+    (desk.folder / "p.csv").write_text("state,action,prob\n7,0,0.5\n7,1,0.5\n")
+    rows = json.loads(desk.run("evaluate", "e.csv", "--policy", "p.csv", "--json", "-").out)["estimates"]
+    assert rows[0]["value"] == 1.0
 
 
 def test_mixed_label_types_in_python() -> None:
@@ -341,6 +356,56 @@ def test_parts_of_different_schemas(change: dict[str, Any], message: str, desk: 
     assert_refused(desk.run("evaluate", "parts", "--policy", "policy.parquet"), message)
 
 
+@pytest.mark.parametrize("stranger", ["b.csv", "b.parquet.gz", "sub"])
+def test_a_folder_with_more_than_parts(stranger: str, desk: Desk) -> None:
+    folder = desk.folder / "parts"
+    folder.mkdir()
+    write_table(pa.table(EPISODES), folder / "a.parquet")
+    (folder / "_SUCCESS").touch()
+    assert desk.run("evaluate", "parts", "--policy", "policy.parquet").status == 0
+    (folder / stranger).mkdir() if stranger == "sub" else (folder / stranger).touch()
+    assert_refused(
+        desk.run("evaluate", "parts", "--policy", "policy.parquet"), f"holds {stranger} beside Parquet parts"
+    )
+
+
+def test_parts_by_any_suffix_of_parquet(desk: Desk) -> None:
+    folder = desk.folder / "parts"
+    folder.mkdir()
+    for number, name in enumerate(["a.parquet", "b.pq", "c.PARQUET"]):
+        write_table(pa.table(EPISODES).slice(2 * number, 2), folder / name)
+    rows = json.loads(desk.run("evaluate", "parts", "--policy", "policy.parquet", "--json", "-").out)
+    assert rows["episodes"] == 3
+
+
+def test_nothing_is_written_unless_all_is(desk: Desk) -> None:
+    assert_refused(desk.evaluate("--report", "out.html", "--json", "/proc/nowhere.json"), "cannot write")
+    assert not (desk.folder / "out.html").exists()
+
+
+def test_pipes_links_and_permissions_are_respected(desk: Desk) -> None:
+    (desk.folder / "real.json").write_text("old")
+    (desk.folder / "real.json").chmod(0o600)
+    (desk.folder / "link.json").symlink_to("real.json")
+    assert desk.evaluate("--json", "link.json").status == 0
+    assert (desk.folder / "link.json").is_symlink()
+    assert json.loads((desk.folder / "real.json").read_text())["episodes"] == 3
+    assert (desk.folder / "real.json").stat().st_mode & 0o777 == 0o600
+    os.mkfifo(desk.folder / "pipe")
+    with ThreadPoolExecutor() as pool:
+        reader = pool.submit((desk.folder / "pipe").read_text)
+        assert desk.evaluate("--json", "pipe").status == 0
+        assert json.loads(reader.result(timeout=10))["episodes"] == 3
+    assert (desk.folder / "pipe").is_fifo()
+
+
+def test_labels_beyond_the_terminal_and_its_markup(desk: Desk) -> None:
+    found = desk.evaluate("--policy", "[red]日本[/]<b>:smile:=policy.parquet", "--report", "out.html")
+    assert found.status == 0
+    assert "[red]日本[/]<b>:smile:" in found.out
+    assert "[red]日本[/]&lt;b&gt;:smile:" in (desk.folder / "out.html").read_text()
+
+
 def test_a_folder_without_parts(desk: Desk) -> None:
     (desk.folder / "parts").mkdir()
     assert_refused(desk.run("evaluate", "parts", "--policy", "policy.parquet"), "holds no .parquet files")
@@ -354,13 +419,17 @@ def test_a_folder_without_parts(desk: Desk) -> None:
         (["--weights", "magic"], "weights: 'magic' is not known"),
         (["--weights", "column"], "needs a column 'weight'"),
         (["--cell", "sate"], "cell: 'sate' is not known. Did you mean 'state'?"),
-        (["--gamma", "1.5"], "gamma: 1.5 is not between 0 and 1"),
-        (["--gamma", "nan"], "gamma: nan is not between 0 and 1"),
+        (["--gamma", "1.5"], "gamma: 1.5 is not a number between 0 and 1"),
+        (["--gamma", "nan"], "gamma: nan is not a number between 0 and 1"),
         (["--alpha", "0"], "alpha: 0.0 is not between 0 and 1"),
         (["--ci", "exact"], "ci: 'exact' is not known"),
-        (["--seed", "-1"], "seed: -1 is negative"),
-        (["--json", "."], "--json: . is a folder"),
+        (["--seed", "-1"], "seed: -1 is not one of 0, 1, 2"),
+        (["--json", "."], "--json: . is no file to write to"),
         (["--report", "out.pdf"], "--report: out.pdf must end in .html"),
+        (["--json", "episodes.parquet"], "--json: episodes.parquet is one of the tables that are read"),
+        (["--json", "/proc/nowhere.json"], "cannot write /proc/nowhere.json"),
+        (["--json", "x" * 300], "File name too long"),
+        (["--policy", "x" * 300], "does not exist"),
         (["--json", "out.html", "--report", "out.html"], "--json and --report name the same file"),
         (["--annotations", "nobody=annotations.parquet"], "give one FILE for all policies, or NAME=FILE"),
         (["--report", "nowhere/out.html"], "--report: the folder nowhere does not exist"),
@@ -408,9 +477,32 @@ def test_usage_errors(arguments: list[str], desk: Desk) -> None:
     assert "Traceback" not in found.err
 
 
+@pytest.mark.parametrize("redirection", ["> /dev/full", "--json - > /dev/full", "--json - >&-"])
+def test_standard_output_that_cannot_be_written(redirection: str, desk: Desk) -> None:
+    command = f"{sys.executable} -m semiope evaluate episodes.parquet --policy policy.parquet {redirection}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "error: " in done.stderr
+
+
+def test_a_reader_that_stops_early_is_no_error(desk: Desk) -> None:
+    command = f"{sys.executable} -m semiope evaluate episodes.parquet --policy policy.parquet | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_nowhere_to_keep_compiled_code(desk: Desk) -> None:
+    code = "import numba.core.caching as c; c.CacheImpl._locator_classes = [];from semiope.cli import main; main()"
+    command = [sys.executable, "-c", code, "evaluate", "episodes.parquet", "--policy", "policy.parquet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "pdwis" in done.stdout
+
+
 def test_from_a_shell(desk: Desk) -> None:
-    """A process of its own, through the installed entry point's module."""
-    command = [sys.executable, "-c", "from semiope.cli import main; main()", "evaluate", "episodes.parquet"]
+    """A process of its own."""
+    command = [sys.executable, "-m", "semiope", "evaluate", "episodes.parquet"]
     done = subprocess.run([*command, "--policy", "policy.parquet"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "pdwis" in done.stdout

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from semiope.errors import SchemaError
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.signedinteger[Any]]
 Booleans = NDArray[np.bool_]
@@ -18,6 +20,17 @@ def id_dtype(n: int) -> type[np.signedinteger[Any]]:
         if n - 1 <= np.iinfo(dtype).max:
             return dtype
     return np.int64
+
+
+def as_floats(values: Any, name: str) -> Floats:
+    """Return an array of our own with the numbers of a user's, whatever kind it is."""
+    try:
+        array = np.ma.asarray(values)
+        if np.ma.is_masked(array) or np.iscomplexobj(array):
+            raise ValueError("masked elements or complex numbers")
+        return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(f"{name}: not an array of numbers ({error}).") from None
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -15,4 +15,8 @@ def compiled(function: Function) -> Function:
 
     Multiplications and additions may be contracted into one instruction; nothing else of IEEE arithmetic is relaxed.
     """
-    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    try:
+        return cast(Function, numba.njit(cache=True, **options)(function))
+    except RuntimeError:  # nowhere to keep it: neither beside the code nor in the user's folder
+        return cast(Function, numba.njit(**options)(function))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from semiope._files import exists, write_whole
 from semiope._version import __version__
-from semiope.errors import OptionError, SchemaError, SemiopeError
+from semiope.errors import OptionError, OutputError, SchemaError, SemiopeError
 
 if TYPE_CHECKING:
     from semiope.pipeline import Results
@@ -24,11 +28,26 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # labels may be beyond what the terminal can show
     try:
         app()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except SemiopeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _refuse(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again at its end
+        raise SystemExit(1) from None
+    except OSError as error:
+        _refuse(f"cannot write the results: {error.strerror or error}.")
+
+
+def _refuse(message: str) -> NoReturn:
+    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    print(f"error: {printable}", file=sys.stderr)
+    raise SystemExit(2) from None
 
 
 def _version(wanted: bool) -> None:
@@ -94,16 +113,15 @@ def evaluate(
     generator(seed)
     policies = _named(policy)
     answers = _answers(annotations or [], policies)
-    _check_targets(json, report)
+    inputs = [episodes, *policies.values(), behavior, weights]
+    _check_targets(json, report, [*inputs, *(answers.values() if isinstance(answers, dict) else [answers])])
     with DelayedProgress() as progress:
         results = _evaluate(
             episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
             weights=weights, gamma=gamma, progress=progress,
         )  # fmt: skip
         content = document(results, alpha=alpha, ci=ci, seed=seed)
-    if report is not None:
-        _write(report, page(content))
-    _write(json, to_json(content))
+    _write({json: to_json(content), report: page(content)})
     if json != "-":
         print_document(content)
 
@@ -127,11 +145,11 @@ def bench(
     from semiope.bench import measure, print_measurements
     from semiope.report.document import to_json
 
-    _check_targets(json, None)
+    _check_targets(json, None, [])
     measurements = measure(quick=quick)
     if json != "-":
         print_measurements(measurements, verdicts=not quick)
-    _write(json, to_json([one._asdict() for one in measurements]))
+    _write({json: to_json([one._asdict() for one in measurements])})
 
 
 def _evaluate(episodes: str, policies: dict[str, str], **options: Any) -> dict[str, Results]:
@@ -139,15 +157,14 @@ def _evaluate(episodes: str, policies: dict[str, str], **options: Any) -> dict[s
 
     import semiope as so
 
-    logs = so.read_episodes(episodes)
-    if logs.n_episodes == 1:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", so.StatisticalWarning)  # they are printed with the results
+        results: dict[str, Results] = so.evaluate(episodes, policies, **options)
+    if next(iter(results.values())).settings["episodes"] == 1:
         raise SchemaError(
             "episodes: there is only one episode, and a standard error needs at least two. "
             "Add episodes (so.evaluate in Python gives the bare value of one)."
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", so.StatisticalWarning)  # they are printed with the results
-        results: dict[str, Results] = so.evaluate(logs, policies, **options)
     return results
 
 
@@ -156,7 +173,7 @@ def _named(policies: list[str]) -> dict[str, str]:
     named: dict[str, str] = {}
     for entry in policies:
         name, found, path = entry.partition("=")
-        if not found or Path(entry).exists():
+        if not found or exists(Path(entry)):
             name, path = Path(entry).stem, entry
         if not name or not path:
             raise OptionError(f"--policy: {entry!r} is not [NAME=]FILE.")
@@ -173,7 +190,7 @@ def _answers(annotations: list[str], policies: dict[str, str]) -> str | dict[str
     named = {}
     for entry in annotations:
         name, found, path = entry.partition("=")
-        if found and name in policies and not Path(entry).exists():
+        if found and name in policies and not exists(Path(entry)):
             named[name] = path
     if not named and len(annotations) == 1:
         return annotations[0]
@@ -185,7 +202,7 @@ def _answers(annotations: list[str], policies: dict[str, str]) -> str | dict[str
     return named
 
 
-def _check_targets(json: str | None, report: str | None) -> None:
+def _check_targets(json: str | None, report: str | None, inputs: list[str | None]) -> None:
     """Refuse files that cannot be written before any work is done."""
     if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
         raise OptionError(f"--report: {report} must end in .html, for that is what is written.")
@@ -194,16 +211,24 @@ def _check_targets(json: str | None, report: str | None) -> None:
     for option, target in (("--json", json), ("--report", report)):
         if target is None or target == "-":
             continue
-        if Path(target).is_dir():
-            raise OptionError(f"{option}: {target} is a folder. Name a file in it.")
-        if not Path(target).parent.is_dir():
-            raise OptionError(f"{option}: the folder {Path(target).parent} does not exist.")
+        path = Path(target)
+        if not target or (exists(path) and path.is_dir()):
+            raise OptionError(f"{option}: {target or 'nothing'!s} is no file to write to. Name a file.")
+        if not exists(path.parent):
+            raise OptionError(f"{option}: the folder {path.parent} does not exist.")
+        if exists(path) and any(entry and exists(Path(entry)) and path.samefile(entry) for entry in inputs):
+            raise OptionError(f"{option}: {target} is one of the tables that are read. Name another file.")
 
 
-def _write(target: str | None, text: str) -> None:
-    from semiope._files import write_whole
-
-    if target == "-":
-        sys.stdout.write(text)
-    elif target is not None:
-        write_whole(Path(target), lambda partial: partial.write_bytes(text.encode()))
+def _write(texts: dict[str | None, str]) -> None:
+    """Write each text to its file, or to standard output for "-"; all of the files or none."""
+    files = {}
+    for target, text in texts.items():
+        if target == "-":
+            if sys.stdout is None:
+                raise OutputError("standard output is closed.")
+            sys.stdout.write(text)
+        elif target is not None:
+            content = text.encode("utf-8", errors="backslashreplace")
+            files[Path(target)] = functools.partial(Path.write_bytes, data=content)
+    write_whole(files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, overload
 
 import numpy as np
@@ -21,12 +22,9 @@ from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ALIASES, ESTIMATORS, chosen
 from semiope.estimate.result import Estimate
+from semiope.policies.cells import check_cell
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 
-SHARED = (
-    "the same annotations were used for several policies. They hold for the policy that the annotators had in mind; "
-    "give each policy its own by name where they differ."
-)
 Names = Sequence[str] | str | None
 Progress = Callable[[int, int], None]
 
@@ -119,8 +117,10 @@ def evaluate(
     progress
         Called with the number of rows done and the number in all.
     """
-    if isinstance(gamma, bool) or not 0 <= gamma <= 1:
-        raise OptionError(f"gamma: {gamma} is not between 0 and 1.")
+    if not isinstance(gamma, Real) or isinstance(gamma, bool) or not 0 <= gamma <= 1:
+        raise OptionError(f"gamma: {gamma!r} is not a number between 0 and 1.")
+    check_cell(cell)
+    chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
     several = isinstance(policy, Mapping)
     if several and {"action", "prob"} <= set(policy):
@@ -146,13 +146,17 @@ def evaluate(
         if id(own) not in prepared:
             prepared[id(own)] = gather(episodes, own, policies, behavior=behavior, cell=cell, weights=weights)
         evidence = prepared[id(own)]
-        settings = {"semiope": __version__, "gamma": gamma, "episodes": episodes.n_episodes, "steps": episodes.n_steps}
-        settings |= {"cell": "state" if evidence.cells.step is None else "step,state"}
-        settings |= {"behavior": _origin(behavior, episodes)}
-        settings |= {"weights": weights if isinstance(weights, str) else "table"}
-        notes = notes_on(evidence.logbook.annotations, names, weights, estimators)
-        if own is not None and sum(other is own for other in answers.values()) > 1:
-            notes.append(SHARED)
+        shared = own is not None and sum(other is own for other in answers.values()) > 1
+        notes = notes_on(evidence.logbook, names, weights=weights, asked=estimators, shared=shared)
+        settings = {
+            "semiope": __version__,
+            "gamma": float(gamma) + 0.0,  # no negative zero
+            "episodes": episodes.n_episodes,
+            "steps": episodes.n_steps,
+            "cell": "state" if evidence.cells.step is None else "step,state",
+            "behavior": _origin(behavior, episodes),
+            "weights": weights if isinstance(weights, str) else "table",
+        }
         results[name] = _evaluate_one(Problem.of(name, one, evidence, gamma), names, settings, notes, done)
     return results if several else results["policy"]
 

@@ -39,6 +39,18 @@ def test_stated_precision_weighs_the_answers() -> None:
     assert found.value == pytest.approx([(1.0 + 4.0 / 4) / (1 + 1 / 4)])
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_extreme_precision_stays_in_range(scale: float) -> None:
+    found = aligned(episode=[0, 0], step=[0, 0], action=[1, 1], value=[1.0, 4.0], std=[scale, 2 * scale])
+    assert found.value == pytest.approx([(1.0 + 4.0 / 4) / (1 + 1 / 4)])
+
+
+@pytest.mark.parametrize("step", [2, 2**31 - 1, 2**31, 2**63 - 1])
+def test_steps_beyond_the_episode_are_refused(step: int) -> None:
+    with pytest.raises(so.SchemaError, match=r"that were not logged|too large"):
+        aligned(episode=[0], step=[step], action=[1], value=[1.0])
+
+
 def test_answers_about_the_action_taken_are_kept_apart() -> None:
     found = aligned(episode=[0, 0, 1], step=[0, 0, 0], action=[0, 1, 1], value=[9.0, 1.0, 9.0])
     assert found.value.tolist() == [1.0]

@@ -83,6 +83,43 @@ def test_encoding_strings_can_be_undone(labels: list[str | None]) -> None:
     assert len(vocabulary) == len({label for label in labels if label is not None})
 
 
+def test_sentinels_among_objects() -> None:
+    columns = arrays(episode=[0] * 4, step=[0, 1, 2, 3], state=[0] * 4, reward=[0] * 4, action=[0] * 4)
+    for action in (
+        [1, -1, None, 0],
+        np.array([1, -1, None, 0], dtype=object),
+        pd.Series([1, -1, None, 0], dtype=object),
+    ):
+        assert so.Episodes.from_arrays(**columns | {"action": action}).action.tolist() == [1, -1, -1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"state": [2**70, 1, 2]}, "column 'state'"),
+        ({"action": [[1, 2], [3], 4]}, "column 'action'"),
+        ({"reward": [1, 2]}, "differ in length"),
+        ({"step": [0, 1, 2**62]}, "'step' is too large"),
+    ],
+)
+def test_what_cannot_be_a_column(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(so.SchemaError, match=message):
+        so.Episodes.from_arrays(**arrays() | change)
+
+
+def test_large_whole_numbers_are_numbers() -> None:
+    episodes = so.Episodes.from_arrays(**arrays(reward=[2**60 + 1, 0, 0]))
+    assert episodes.reward[0] == 2.0**60
+
+
+def test_no_parts_to_merge() -> None:
+    with pytest.raises(so.SchemaError, match="no parts"):
+        so.Episodes.concat([])
+    words = so.Episodes.from_arrays(**arrays(episode=[7, 7, 8]) | {"state": ["a", "b", "c"]})
+    with pytest.raises(so.SchemaError, match="do not fit together"):
+        so.Episodes.concat([so.Episodes.from_arrays(**arrays()), words])
+
+
 def test_parts_with_the_same_episode_do_not_merge_silently() -> None:
     part = so.Episodes.from_arrays(**arrays())
     with pytest.raises(so.SchemaError, match="repeats an episode's step"):

@@ -135,6 +135,18 @@ def test_string_views_in_a_file_that_polars_wrote(tmp_path: Path) -> None:
     assert_expected(so.read_episodes(tmp_path / "episodes.feather"))
 
 
+def test_columns_for_display_may_be_of_any_type() -> None:
+    frame = pl.DataFrame(COLUMNS).with_columns(
+        pl.col("state").cast(pl.Categorical),
+        pl.lit(b"x").alias("binary"),
+        pl.col("ward").implode().over("episode").alias("list"),
+    )
+    episodes = so.read_episodes(frame)
+    assert_expected(episodes)
+    assert episodes.extra is not None
+    assert episodes.extra.column("list").to_pylist()[0] == ["west", "west", "west"]
+
+
 def test_integers_that_a_data_frame_made_floats_are_integers_again() -> None:
     frame = pd.DataFrame({"episode": [1, 1], "step": [0, 1], "state": [4, 5], "action": [3, np.nan], "reward": [0, 1]})
     episodes = so.read_episodes(frame)
@@ -151,7 +163,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(so.OutputError, match="No space left on device"):
-        write_whole(target, fail)
+        write_whole({target: fail})
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 

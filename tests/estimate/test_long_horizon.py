@@ -142,6 +142,20 @@ def test_normalisers_per_step(kind: str, ragged: bool) -> None:
         assert math.isfinite(found[name].std_error)
 
 
+def test_single_ratios_may_be_extreme() -> None:
+    """Propensities of 1e-200: three such ratios leave the range, the self-normalised estimate does not."""
+    columns: dict[str, Any] = {
+        "episode": [0, 0, 0, 1, 1, 1],
+        "step": [0, 1, 2] * 2,
+        "state": [0] * 6,
+        "action": [0] * 6,
+    }
+    columns |= {"reward": [1.0, 2.0, 3.0, 5.0, 6.0, 7.0], "behavior_prob": [1e-200] * 3 + [2e-200] * 3}
+    found = so.evaluate(columns, so.Policy.from_table([[1.0]]), estimators=["wis", "pdwis"])
+    assert found["wis"].value == pytest.approx((8 * 6 + 18) / 9, rel=1e-12)
+    assert found["pdwis"].value == pytest.approx((8 * 3 + 7) / 9, rel=1e-12)
+
+
 def test_an_ordinary_estimate_beyond_float64_is_said_to_be_so() -> None:
     actions = make_actions("all three")
     with pytest.warns(so.StatisticalWarning, match="exceeds the range of numbers"):

@@ -128,3 +128,28 @@ def test_many_cells_without_a_table_of_all_pairs() -> None:
     assert cells.step is not None
     assert np.array_equal(cells.step[cells.of_row], episodes.step)
     assert np.array_equal(cells.state[cells.of_row], episodes.state)
+
+
+@pytest.mark.parametrize(
+    "probs",
+    [
+        [["a", "b"]],
+        [[0.5, 0.5], [1.0]],
+        [[0.5 + 1j, 0.5]],
+        np.ma.masked_array([[0.5, 0.5]], mask=[[True, False]]),
+        [0.5, 0.5],
+        np.zeros((0, 2)),
+        [[np.nan, 1.0]],
+    ],
+)
+def test_what_is_no_table_of_probabilities(probs: object) -> None:
+    with pytest.raises(so.SchemaError, match="policy"):
+        so.Policy.from_table(probs)
+
+
+def test_a_table_out_of_proportion_is_refused_before_it_is_made() -> None:
+    n = 20_000
+    columns = {"episode": np.arange(n), "step": np.zeros(n, int), "state": np.arange(n), "action": np.arange(n)}
+    episodes = so.Episodes.from_arrays(**columns, reward=np.zeros(n))
+    with pytest.raises(so.SchemaError, match="20,000 states times 20,000 actions are too many"):
+        so.estimate_behavior(episodes)

@@ -93,6 +93,13 @@ def test_a_table_by_label_leaves_the_rest_with_the_action_taken() -> None:
         ({"state": ["s"], "taken": ["up"], "action": ["over"], "weight": [1.0]}, "'over' occurs neither"),
         ({"state": ["s", "s"], "taken": ["up"] * 2, "action": ["up", "down"], "weight": [1.5, -0.5]}, "sum 1"),
         ({"state": ["s"], "taken": ["up"], "action": ["down"], "weight": [float("nan")]}, "'weight' is missing, NaN"),
+        (
+            {"state": ["s"] * 3, "taken": ["up"] * 3, "action": ["up", "up", "down"], "weight": [0.2, 0.3, 0.5]},
+            "repeats",
+        ),
+        ({"state": ["x"], "taken": ["up"], "action": ["up"], "weight": [1.0]}, "none of its states occurs"),
+        ([["a"]], "not an array of numbers"),
+        (np.ones((0, 0, 0)), "give"),
         (np.ones((2, 2)), "give \\(n_states, n_actions, n_actions\\)"),
     ],
 )

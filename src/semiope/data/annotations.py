@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
-from semiope.data.labels import Vocabulary, encode
+from semiope.data.labels import Vocabulary
 from semiope.data.schema import Columns
 from semiope.data.tables import ArrowTable, from_columns, read_table, with_columns
 
@@ -40,8 +40,8 @@ class Annotations(ArrowTable):
         """Build from a table in the annotations format: anything that speaks Arrow, or a mapping of columns."""
         table = read_table(source, name)
         columns = Columns(table, name, REQUIRED, OPTIONAL)
-        episode, labels = encode(columns.labels("episode"))
-        action, actions = encode(columns.labels("action"))
+        episode, labels = columns.encode("episode")
+        action, actions = columns.encode("action")
         step = columns.steps()
         std = columns.floats("std") if "std" in columns else None
         if std is not None:

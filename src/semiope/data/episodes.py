@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import pyarrow as pa
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
-from semiope.data.labels import ABSENT, Vocabulary, encode
+from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.schema import Columns
-from semiope.data.tables import ArrowTable, from_columns, read_table, with_columns
+from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows, with_columns
 from semiope.errors import SHOWN, SchemaError, count
 
 REQUIRED = ("episode", "step", "state", "action", "reward")
@@ -43,14 +44,14 @@ class Episodes(ArrowTable):
         """Build from a table in the episodes format: anything that speaks Arrow, or a mapping of columns."""
         table = read_table(source, name)
         columns = Columns(table, name, REQUIRED, ("behavior_prob",))
-        episode, labels = encode(columns.labels("episode"))
+        episode, labels = columns.encode("episode")
         step = columns.steps()
         order = None
         if _first_break(episode, step) >= 0:
             order = np.lexsort((step, episode))
             _check_steps(columns, episode[order], step[order], order)
-        action, actions = encode(columns.labels("action", nullable=True))
-        state, states = encode(columns.labels("state"))
+        action, actions = columns.encode("action", nullable=True)
+        state, states = columns.encode("state")
         reward = columns.floats("reward")
         behavior_prob = None
         if "behavior_prob" in columns:
@@ -73,7 +74,7 @@ class Episodes(ArrowTable):
             action=sorted_(action),
             reward=sorted_(reward),
             behavior_prob=None if behavior_prob is None else sorted_(behavior_prob),
-            extra=None if not extra.num_columns else extra if order is None else extra.take(pa.array(order)),
+            extra=None if not extra.num_columns else extra if order is None else take_rows(extra, order),
         )
 
     @classmethod
@@ -90,7 +91,13 @@ class Episodes(ArrowTable):
     @classmethod
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
         """Merge parts that hold different episodes into one."""
-        return cls.from_arrow(pa.concat_tables([part.to_arrow() for part in parts], promote_options="permissive"))
+        if not parts:
+            raise SchemaError("episodes: there are no parts to merge.")
+        try:
+            table = pa.concat_tables([part.to_arrow() for part in parts], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise SchemaError(f"episodes: the parts do not fit together: {error}") from None
+        return cls.from_arrow(table)
 
     @property
     def n_episodes(self) -> int:
@@ -132,7 +139,10 @@ class Episodes(ArrowTable):
         strangers = np.flatnonzero(known == ABSENT)
         if len(strangers):
             shown = ", ".join(repr(labels[i]) for i in strangers[:SHOWN])
-            raise SchemaError(f"{name}: {count(len(strangers), 'episode')} not in the logs. First: {shown}.")
+            raise SchemaError(
+                f"{name}: column 'episode' names {count(len(strangers), 'episode')} not in the logs. First: {shown}. "
+                "Correct or remove these rows."
+            )
         # Room for n_steps itself, the end of the last episode, with which rows are compared.
         row = np.empty(len(episode), dtype=id_dtype(self.n_steps + 1))
         beyond = _locate(known, self.offsets, episode, step, row)
@@ -173,11 +183,21 @@ def read_episodes(source: Any) -> Episodes:
 def without_sentinels(action: Any) -> Any:
     """Mask integer actions of -1, which arrays use for "no decision"."""
     if isinstance(action, pa.Array | pa.ChunkedArray):
-        action = action.to_numpy(zero_copy_only=False) if isinstance(action, pa.Array) else action.to_numpy()
-    array = np.ma.asarray(action)
-    if array.dtype.kind not in "if":
+        action = action.to_pylist()
+    try:
+        array = np.ma.asarray(action)
+    except ValueError:
         return action
-    return np.ma.masked_where(array.data == -1, array)
+    if array.dtype == object:
+        return [
+            None if mask or _is_sentinel(x) else x
+            for x, mask in zip(array.data, np.ma.getmaskarray(array), strict=True)
+        ]
+    return np.ma.masked_where(array.data == -1, array) if array.dtype.kind in "if" else action
+
+
+def _is_sentinel(action: object) -> bool:
+    return isinstance(action, Real) and action == -1
 
 
 @compiled
@@ -198,10 +218,9 @@ def _locate(known: Integers, offsets: Integers, episode: Integers, step: Integer
     """Fill in rows; return the first entry whose step lies beyond its episode, -1 if none."""
     for i in range(len(episode)):
         e = known[episode[i]]
-        position = offsets[e] + step[i]
-        if position >= offsets[e + 1]:
+        if step[i] >= offsets[e + 1] - offsets[e]:
             return i
-        row[i] = position
+        row[i] = offsets[e] + step[i]
     return -1
 
 

@@ -17,9 +17,13 @@ ABSENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Distinct labels; the id of a label is its position among the `words`."""
+    """Distinct labels; the id of a label is its position among the `words`.
+
+    Integers `from_text` were read from a file that does not tell 1 from "1": beside strings they are strings.
+    """
 
     words: pa.Array
+    from_text: bool = False
 
     @classmethod
     def integers(cls, n: int) -> Vocabulary:
@@ -44,15 +48,22 @@ class Vocabulary:
 
     def comparable(self, other: Vocabulary) -> bool:
         """Whether labels of both can be equal at all (an empty vocabulary agrees with any)."""
-        return not len(self) or not len(other) or self.kind == other.kind
+        return not len(self) or not len(other) or self.beside(other).kind == other.beside(self).kind
+
+    def beside(self, other: Vocabulary) -> Vocabulary:
+        """Return this vocabulary as it is to be compared with another: as strings, if it came from text beside some."""
+        if self.from_text and self.kind == "integers" and other.kind == "strings" and len(other):
+            return Vocabulary(self.words.cast(pa.string()))
+        return self
 
     def positions_of(self, other: Vocabulary) -> Integers:
         """For each label of `other` its id here, -1 where it is absent."""
         if self.words.equals(other.words):
             return np.arange(len(self), dtype=np.int64)
-        if not len(self) or not len(other) or self.kind != other.kind:
+        if not len(self) or not len(other) or not self.comparable(other):
             return np.full(len(other), ABSENT, dtype=np.int64)
-        found = pc.fill_null(pc.index_in(other.words, value_set=self.words), ABSENT)
+        own, others = self.beside(other).words, other.beside(self).words
+        found = pc.fill_null(pc.index_in(others, value_set=own), ABSENT)
         positions: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
         return positions
 
@@ -78,8 +89,9 @@ class Vocabulary:
         """Return this vocabulary with the labels of `other` that it lacks put behind; ids given before stay valid."""
         if not len(self):
             return other
-        new = other.words.take(pa.array(np.flatnonzero(self.positions_of(other) == ABSENT)))
-        return Vocabulary(pa.concat_arrays([self.words, new])) if len(new) else self
+        new = other.beside(self).words.take(pa.array(np.flatnonzero(self.positions_of(other) == ABSENT)))
+        own = self.beside(other)
+        return Vocabulary(pa.concat_arrays([own.words, new]), self.from_text and other.from_text) if len(new) else self
 
 
 def encode(column: pa.Array) -> tuple[Integers, Vocabulary]:

@@ -77,13 +77,16 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
     is_taken = action == episodes.action[row]
     taken, kept = np.flatnonzero(is_taken), np.flatnonzero(~is_taken)
     weight = np.zeros(len(row)) if annotations.weight is None else annotations.weight
-    precision = np.ones(len(row)) if annotations.std is None else annotations.std**-2.0
+    std = np.ones(len(row)) if annotations.std is None else annotations.std
     # Ties are sorted as well, so that sums do not depend on the order in which rows came.
-    kept = kept[np.lexsort([x[kept] for x in (weight, precision, annotations.value, action, row)])]
+    kept = kept[np.lexsort([x[kept] for x in (weight, std, annotations.value, action, row)])]
     row, action = row[kept], action[kept]
-    value, weight, precision = annotations.value[kept], weight[kept], precision[kept]
+    value, weight, std = annotations.value[kept], weight[kept], std[kept]
     first = np.flatnonzero(np.append(True, (row[1:] != row[:-1]) | (action[1:] != action[:-1]))[: len(row)])
     if len(first) < len(row):
+        # Relative to the most precise answer of its group, so that squares of extreme stds stay in range.
+        least = np.repeat(np.minimum.reduceat(std, first), np.diff(np.append(first, len(row))))
+        precision = np.square(least / std)
         value = np.add.reduceat(value * precision, first) / np.add.reduceat(precision, first)
         weight = np.add.reduceat(weight, first)
     share = None if annotations.weight is None else weight

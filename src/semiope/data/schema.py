@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -10,7 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._arrays import Booleans, Floats, Integers
+from semiope.data.labels import Vocabulary, encode
+from semiope.data.tables import FROM_TEXT
 from semiope.errors import SHOWN, SchemaError, count, nearest
+
+HIGHEST_STEP = 2**31 - 1
 
 
 class Columns:
@@ -42,6 +47,12 @@ class Columns:
     def __contains__(self, column: str) -> bool:
         return column in self.table.column_names
 
+    def encode(self, column: str, *, nullable: bool = False) -> tuple[Integers, Vocabulary]:
+        """Return a column of labels as ids, and their vocabulary."""
+        ids, vocabulary = encode(self.labels(column, nullable=nullable))
+        from_text = (self.table.schema.field(column).metadata or {}) == FROM_TEXT
+        return ids, replace(vocabulary, from_text=from_text)
+
     def labels(self, column: str, *, nullable: bool = False) -> pa.Array:
         """Return a column of labels as int64 or string."""
         values = _plain(self.table.column(column))
@@ -65,12 +76,13 @@ class Columns:
         """Return a column of finite numbers; rows outside `needed` may be empty and become NaN."""
         values = _plain(self.table.column(column))
         if not (_is_number(values.type) or pa.types.is_boolean(values.type) or pa.types.is_null(values.type)):
-            example = next((value for value in values.to_pylist() if _not_a_number(value)), values[0].as_py())
-            raise SchemaError(
-                f"{self.name}: column {column!r} is {values.type}, not numbers (for example {example!r}). Convert it."
-            )
+            example = ""
+            if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+                words = (value for value in values.to_pylist() if _not_a_number(value))
+                example = f" (for example {next(words, values[0].as_py())!r})"
+            raise SchemaError(f"{self.name}: column {column!r} is {values.type}, not numbers{example}. Convert it.")
         # A copy of our own: the source may be an array that its owner goes on changing.
-        numbers: Floats = np.array(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        numbers: Floats = np.array(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         with np.errstate(invalid="ignore"):  # opposite infinities
             total = numbers.sum()
         if not np.isfinite(total):
@@ -84,18 +96,28 @@ class Columns:
 
     def steps(self) -> Integers:
         """Return the column `step` as whole numbers from 0 on."""
-        values = self.labels("step")
-        if not pa.types.is_integer(values.type):
-            raise SchemaError(f"{self.name}: column 'step' holds strings; steps are the whole numbers 0, 1, 2 ...")
-        steps: Integers = values.to_numpy()
-        if len(steps) and steps.min() < 0:
-            self.fail("step", "is negative", steps < 0, "Steps count 0, 1, 2 ... within each episode.")
+        kind = self.table.schema.field("step").type
+        if not (_is_number(kind) or pa.types.is_null(kind)):
+            raise SchemaError(f"{self.name}: column 'step' is {kind}; steps are the whole numbers 0, 1, 2 ...")
+        steps: Integers = np.array(self.labels("step").to_numpy())
+        way_out = "Steps count 0, 1, 2 ... within each episode."
+        if steps.min() < 0:
+            self.fail("step", "is negative", steps < 0, way_out)
+        if steps.max() > HIGHEST_STEP:
+            self.fail("step", "is too large", steps > HIGHEST_STEP, way_out)
         return steps
 
     def check(self, column: str, what: str, wrong: Booleans, way_out: str) -> None:
         """Fail if any row is wrong."""
         if wrong.any():
             self.fail(column, what, wrong, way_out)
+
+    def refuse_repeats(self, column: str, key: Integers) -> None:
+        """Fail if two rows have the same key."""
+        order = np.argsort(key, kind="stable")
+        repeats = np.sort(order[1:][key[order][1:] == key[order][:-1]])
+        if len(repeats):
+            self.fail(column, "repeats an earlier row", repeats, "Give each once.")
 
     def fail(self, column: str, what: str, wrong: Booleans | Integers, way_out: str) -> NoReturn:
         """Raise a SchemaError that shows the first of the wrong rows (a mask, or row numbers)."""
@@ -132,7 +154,15 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if pa.types.is_dictionary(array.type):
+        words = _without_views(array.dictionary)
+        array = pa.DictionaryArray.from_arrays(array.indices, words).dictionary_decode()
+    return _without_views(array)
+
+
+def _without_views(array: pa.Array) -> pa.Array:
+    """Turn string views (polars) into plain strings, which all of Arrow's functions know."""
+    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
 
 
 def _missing(values: pa.Array) -> Booleans:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from semiope._files import write_whole
+from semiope._arrays import Integers
+from semiope._files import exists, write_whole
 from semiope.errors import SchemaError, nearest
 
 # Unquoted, these are empty cells, in columns of strings as well. "None" is not among them: it may be an action.
+FROM_TEXT = {b"semiope": b"from text"}
 LABELS = ("episode", "state", "action", "taken", "annotator")
 EMPTY_IN_CSV = ["", "NA", "N/A", "NaN", "nan", "null", "NULL"]
 
@@ -34,17 +36,32 @@ class ArrowTable(ABC):
         write_table(self.to_arrow(), path)
 
 
+def take_rows(table: pa.Table, rows: Integers) -> pa.Table:
+    """Return these rows of a table, also of columns whose type Arrow itself cannot take rows of."""
+    columns = {}
+    for field in table.schema:
+        column = table.column(field.name)
+        try:
+            columns[field.name] = column.take(pa.array(rows))
+        except pa.ArrowNotImplementedError:
+            values = column.to_pylist()
+            columns[field.name] = pa.array([values[row] for row in rows])
+    return pa.table(columns)
+
+
 def read_table(source: Any, name: str) -> pa.Table:
     """Return a path, a mapping of columns or an Arrow-capable object as a table, called `name` in messages."""
     if isinstance(source, str | os.PathLike):
-        return _without_views(_read_path(Path(source), name))
+        if not str(source):
+            raise SchemaError(f"{name}: the path is empty.")
+        return _read_path(Path(source), name)
     if isinstance(source, pa.Table):
-        return _without_views(source)
+        return source
     if isinstance(source, Mapping):
         return from_columns(source, name)
     if hasattr(source, "__arrow_c_stream__"):
         try:
-            return _without_views(pa.table(source))
+            return pa.table(source)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise SchemaError(
                 f"{name}: the table cannot be converted to Arrow; a column may mix types ({_first_line(error)})"
@@ -59,9 +76,11 @@ def from_columns(columns: Mapping[str, Any], name: str) -> pa.Table:
     """Return named sequences of equal length as a table; masked array elements become nulls."""
     arrays = {}
     for column, values in columns.items():
+        if not isinstance(column, str):
+            raise SchemaError(f"{name}: {column!r} is not the name of a column.")
         try:
             arrays[column] = pa.array(values) if isinstance(values, pa.Array) else _array(values)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise SchemaError(
                 f"{name}: column {column!r} mixes types or cannot be converted ({_first_line(error)}). "
                 "Use one type per column: integers, strings or numbers."
@@ -84,15 +103,7 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
     """Write a table as Parquet, CSV or Feather by suffix."""
     target = Path(path)
     writer = _by_suffix(target, {"parquet": _write_parquet, "csv": _write_csv, "feather": _write_feather}, "table")
-    write_whole(target, lambda partial: writer(table, partial))
-
-
-def _without_views(table: pa.Table) -> pa.Table:
-    """Turn string views (polars) into plain strings, which all of Arrow's functions know."""
-    for position, field in enumerate(table.schema):
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(position, field.name, table.column(position).cast(pa.large_string()))
-    return table
+    write_whole({target: lambda partial: writer(table, partial)})
 
 
 def _array(values: Any) -> pa.Array:
@@ -103,8 +114,8 @@ def _array(values: Any) -> pa.Array:
 
 
 def _read_path(path: Path, name: str) -> pa.Table:
-    if not path.exists():
-        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    if not exists(path):
+        siblings = [other.name for other in path.parent.iterdir() if other.exists()] if exists(path.parent) else []
         raise SchemaError(f"{name}: {path} does not exist.{nearest(path.name, siblings)}")
     if path.is_dir():
         return _read_folder(path, name)
@@ -116,14 +127,20 @@ def _read_path(path: Path, name: str) -> pa.Table:
 
 
 def _read_folder(folder: Path, name: str) -> pa.Table:
-    paths = sorted(folder.glob("*.parquet"))
-    if not paths:
+    paths = sorted(path for path in folder.iterdir() if not path.name.startswith(("_", ".")))
+    strangers = [path.name for path in paths if path.is_dir() or path.suffix.lower() not in (".parquet", ".pq")]
+    if len(strangers) == len(paths):
         raise SchemaError(f"{name}: the folder {folder} holds no .parquet files.")
+    if strangers:
+        raise SchemaError(
+            f"{name}: the folder {folder} holds {', '.join(strangers[:3])} beside Parquet parts. "
+            "A folder of parts holds nothing else, so that nothing is left out by mistake."
+        )
     parts = [_read_path(path, name) for path in paths]
     first = parts[0].schema.remove_metadata()
     for path, part in zip(paths[1:], parts[1:], strict=True):
-        if set(part.column_names) != set(first.names):
-            odd = sorted(set(part.column_names) ^ set(first.names))
+        if sorted(part.column_names) != sorted(first.names):
+            odd = sorted(set(part.column_names) ^ set(first.names)) or ["given twice"]
             raise SchemaError(f"{name}: {path.name} and {paths[0].name} differ in the columns {', '.join(odd)}.")
         for field in first:
             if part.schema.field(field.name).type != field.type:
@@ -171,7 +188,8 @@ def _read_csv(path: Path) -> pa.Table:
         raise ValueError(f"its columns seem to be separated by {separator!r}; use commas.")
     for position, name in enumerate(table.column_names):
         if name in LABELS:
-            table = table.set_column(position, name, _integers_if_plain(table.column(position)))
+            labels = _integers_if_plain(table.column(position))
+            table = table.set_column(position, pa.field(name, labels.type, metadata=FROM_TEXT), labels)
     return table
 
 

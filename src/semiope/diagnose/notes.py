@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from semiope.data.logbook import AlignedAnnotations
+from semiope.data.logbook import Logbook
 from semiope.errors import count
 from semiope.estimate.registry import ALIASES, ESTIMATORS
 
 
 def notes_on(
-    annotations: AlignedAnnotations, names: Sequence[str], weights: Any, asked: Sequence[str] | str | None
+    logbook: Logbook,
+    names: Sequence[str],
+    *,
+    weights: Any,
+    asked: Sequence[str] | str | None,
+    shared: bool,
 ) -> list[str]:
-    """Return a sentence for each thing worth knowing about how annotations and options were used."""
-    notes = []
+    """Return a sentence for each thing worth knowing about how annotations and options were used.
+
+    `names` are the estimators as they are registered, `asked` as the user called them; `shared` annotations serve
+    several policies.
+    """
+    notes, annotations = [], logbook.annotations
+    if logbook.episodes.actions.kind == "integers" and -1 in logbook.episodes.actions.words.to_pylist():
+        notes.append("-1 was taken for an action like any other; leave actions empty where there was no decision.")
+    if shared:
+        notes.append(
+            "the same annotations were used for several policies. They hold for the policy that the annotators had in "
+            "mind; give each policy its own by name where they differ."
+        )
     if len(annotations.of_action_taken):
         n = count(len(annotations.of_action_taken), "annotation")
         notes.append(f"{n} of the action that was taken: kept apart, since the logs already say what happened.")
@@ -25,7 +41,7 @@ def notes_on(
     if augmented and not len(annotations.row):
         plain = ", ".join(f"{name} is {name.removeprefix('c-')}" for name in augmented)
         notes.append(f"there are no counterfactual annotations, and without them {plain}.")
-    if annotations.weight is not None and weights != "column":
+    if annotations.weight is not None and not (isinstance(weights, str) and weights == "column"):
         notes.append("the annotations have a column 'weight', which is used only with weights='column'.")
     words = asked.split(",") if isinstance(asked, str) else asked or ()
     aliases = [word.strip().lower() for word in words if word.strip().lower() in ALIASES]

@@ -94,7 +94,7 @@ SEMI_OFFLINE = ("c-pdis", "c-pdwis")
 
 def canonical(name: str) -> str:
     """Return the name under which an estimator is registered, given that name or an alias in any case."""
-    plain = name.strip().lower()
+    plain = str(name).strip().lower()
     plain = ALIASES.get(plain, plain)
     if plain not in ESTIMATORS:
         known = [*ESTIMATORS, *ALIASES]

@@ -22,7 +22,7 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 
-BIG, SMALL, SHIFT = 2.0**300, 2.0**-300, 300
+BIG, SMALL = 2.0**300, 2.0**-300
 # Powers of two that leave room for sums over many episodes.
 SAFE = 900
 
@@ -168,9 +168,5 @@ def add_scaled(x: float, x_exponent: int, y: float, y_exponent: int) -> tuple[fl
 
 @compiled
 def shift_for(size: float) -> int:
-    """Power of two by which a number of this size is to be scaled down."""
-    if size >= BIG:
-        return SHIFT
-    if 0.0 < size <= SMALL:
-        return -SHIFT
-    return 0
+    """Power of two by which a number of this size is to be scaled down: to about 1, once it has left the range."""
+    return math.frexp(size)[1] if size >= BIG or 0.0 < size <= SMALL else 0

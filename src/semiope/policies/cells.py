@@ -10,9 +10,10 @@ from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.episodes import Episodes
 from semiope.data.labels import number
-from semiope.errors import OptionError, nearest
+from semiope.errors import OptionError, SchemaError, nearest
 
 CELLS = ("state", "step,state")
+LARGEST_TABLE = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +49,19 @@ def check_cell(cell: str) -> str:
 
 def count_actions(cells: Cells, action: Integers, n_actions: int) -> Floats:
     """Return how often each action was taken in each cell."""
+    check_size(len(cells), n_actions, "episodes")
     counts = np.zeros((len(cells), n_actions))
     _count(cells.of_row, action, counts)
     return counts
+
+
+def check_size(n_cells: int, n_actions: int, name: str) -> None:
+    """Fail where a table of all states and actions would be out of proportion."""
+    if n_cells * n_actions > LARGEST_TABLE:
+        raise SchemaError(
+            f"{name}: {n_cells:,} states times {n_actions:,} actions are too many for a table. "
+            "Labels unique to each row, such as measurements, are no states or actions: group them first."
+        )
 
 
 @compiled

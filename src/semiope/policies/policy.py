@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Booleans, Floats, Integers, frozen
+from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen
 from semiope.data.episodes import Episodes
-from semiope.data.labels import ABSENT, Vocabulary, encode
+from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.logbook import Logbook
 from semiope.data.schema import Columns
 from semiope.data.tables import ArrowTable, from_columns, read_table
 from semiope.errors import SHOWN, OptionError, SchemaError, count
-from semiope.policies.cells import Cells, cells_of
+from semiope.policies.cells import Cells, cells_of, check_size
 from semiope.policies.lookup import ListedLookup, TableLookup
 
 # Probabilities printed with six digits may miss one by this much; nothing is rescaled.
@@ -35,7 +35,7 @@ class Policy(ArrowTable):
     @classmethod
     def from_table(cls, probs: Any) -> Policy:
         """Build from an array (n_states, n_actions) or (n_steps, n_states, n_actions) with integer ids as labels."""
-        table = np.array(probs, dtype=np.float64)
+        table = as_floats(probs, "policy")
         if table.ndim not in (2, 3) or not table.size:
             raise SchemaError(
                 f"policy: an array of shape {table.shape}; "
@@ -64,8 +64,8 @@ class Policy(ArrowTable):
         """Build from a table with state, action, prob and, for a policy per step, step; unlisted pairs have 0."""
         table = read_table(source, name)
         columns = Columns(table, name, ("state", "action", "prob"), ("step",))
-        state, states = encode(columns.labels("state"))
-        action, actions = encode(columns.labels("action"))
+        state, states = columns.encode("state")
+        action, actions = columns.encode("action")
         prob = columns.floats("prob")
         columns.check("prob", "is negative", prob < 0, "Probabilities lie between 0 and 1.")
         key = state.astype(np.int64)
@@ -73,7 +73,8 @@ class Policy(ArrowTable):
         if per_step:
             key = columns.steps() * len(states) + state
         keys, row = np.unique(key, return_inverse=True)
-        _refuse_repeats(columns, row * len(actions) + action)
+        columns.refuse_repeats("action", row * len(actions) + action)
+        check_size(len(keys), len(actions), name)
         probs = np.zeros((len(keys), len(actions)))
         probs[row, action] = prob
         return cls(
@@ -180,12 +181,12 @@ class RowPolicy(ArrowTable):
         """Build from a table with episode, step, action, prob."""
         table = read_table(source, name)
         columns = Columns(table, name, ("episode", "step", "action", "prob"))
-        episode, labels = encode(columns.labels("episode"))
-        action, actions = encode(columns.labels("action"))
+        episode, labels = columns.encode("episode")
+        action, actions = columns.encode("action")
         step, prob = columns.steps(), columns.floats("prob")
         columns.check("prob", "is negative", prob < 0, "Probabilities lie between 0 and 1.")
         _, row = np.unique(step * len(labels) + episode, return_inverse=True)
-        _refuse_repeats(columns, row * len(actions) + action)
+        columns.refuse_repeats("action", row * len(actions) + action)
         sums = np.bincount(row, weights=prob)
         way_out = "List every action that the policy may take there."
         columns.check("prob", "does not sum to 1 over its step", (np.abs(sums - 1) > SUM_TOLERANCE)[row], way_out)
@@ -249,13 +250,6 @@ def read_policy(source: Any, *, name: str = "policy") -> AnyPolicy:
     if "episode" in table.column_names:
         return RowPolicy.from_arrow(table, name=name)
     return Policy.from_arrow(table, name=name)
-
-
-def _refuse_repeats(columns: Columns, key: Integers) -> None:
-    order = np.argsort(key, kind="stable")
-    repeats = np.sort(order[1:][key[order][1:] == key[order][:-1]])
-    if len(repeats):
-        columns.fail("action", "repeats an earlier row", repeats, "Give each probability once.")
 
 
 def _refuse_gaps(gaps: Booleans, cells: Cells, episodes: Episodes, name: str) -> None:

@@ -16,13 +16,15 @@ def document(results: Mapping[str, Results], *, alpha: float = 0.05, ci: str = "
     settings = dict(first.settings)
     head = {key: settings.pop(key) for key in ("semiope", "gamma", "episodes", "steps")}
     settings |= {"alpha": alpha, "ci": ci, "seed": seed}
-    shared = {key: value for key, value in first.diagnostics.items() if key != "unsupported_mass"}
-    unsupported = {name: one.diagnostics["unsupported_mass"] for name, one in results.items()}
+    notes = dict.fromkeys(note for one in results.values() for note in one.diagnostics["notes"])
+    per_policy = {
+        name: {key: value for key, value in one.diagnostics.items() if key != "notes"} for name, one in results.items()
+    }
     warnings = dict.fromkeys(message for one in results.values() for message in one.warnings)
     return {
         **head,
         "estimates": [row for one in results.values() for row in one.rows(alpha, ci, seed)],
-        "diagnostics": {"settings": settings, **shared, "unsupported_mass": unsupported},
+        "diagnostics": {"settings": settings, "notes": list(notes), "policies": per_policy},
         "warnings": list(warnings),
     }
 

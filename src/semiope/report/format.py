@@ -6,10 +6,10 @@ import math
 
 
 def number(value: float | None) -> str:
-    """Return four decimals, or six digits for large numbers; a dash for what is no number."""
+    """Return four decimals, or four digits for large and small numbers; a dash for what is no number."""
     if value is None or math.isnan(value):
         return "-"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:.6g}"
+    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 1000 else f"{value:.4g}"
 
 
 def level(alpha: float) -> str:

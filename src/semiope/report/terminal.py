@@ -18,15 +18,17 @@ DELAY = 1.0
 
 def console(*, error: bool = False) -> Console:
     """Return a console; output that goes to a file or pipe is not folded at 80 columns."""
-    found = Console(stderr=error, highlight=False)
-    return found if found.is_terminal else Console(stderr=error, highlight=False, width=120)
+    found = Console(stderr=error, highlight=False, emoji=False)
+    return found if found.is_terminal else Console(stderr=error, highlight=False, emoji=False, width=120)
 
 
 def print_document(content: dict[str, Any]) -> None:
     """Print the estimates as a table on standard output, notes and warnings on standard error."""
     table = Table(title=f"{content['episodes']:,} episodes, {content['steps']:,} steps, gamma {content['gamma']:g}")
     for heading, side in (("policy", "left"), ("estimator", "left"), ("value", "right")):
-        table.add_column(heading, justify="left" if side == "left" else "right", no_wrap=heading != "policy")
+        table.add_column(
+            heading, justify="left" if side == "left" else "right", no_wrap=heading != "policy", overflow="fold"
+        )
     for heading in (f"{level(content['diagnostics']['settings']['alpha'])} interval", "std error", "ess"):
         table.add_column(heading, justify="right", no_wrap=True)
     previous = None

@@ -8,6 +8,7 @@ cover. Estimators that normalise per step give linearised values, and it is thos
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +53,8 @@ def interval(
 
 def check_alpha(alpha: float) -> None:
     """Fail unless alpha is an error probability."""
-    if not 0 < alpha < 1:
-        raise OptionError(f"alpha: {alpha} is not between 0 and 1. For a 95% interval use 0.05.")
+    if not isinstance(alpha, Real) or not 0 < alpha < 1:
+        raise OptionError(f"alpha: {alpha!r} is not between 0 and 1. For a 95% interval use 0.05.")
 
 
 def check_method(method: str) -> None:
@@ -66,8 +67,8 @@ def generator(seed: int | np.random.Generator) -> np.random.Generator:
     """Return the random generator for a seed; fail for one that is negative."""
     if isinstance(seed, np.random.Generator):
         return seed
-    if seed < 0:
-        raise OptionError(f"seed: {seed} is negative. Use 0, 1, 2 ...")
+    if not isinstance(seed, Integral) or seed < 0:
+        raise OptionError(f"seed: {seed!r} is not one of 0, 1, 2 ...")
     return np.random.default_rng(seed)
 
 

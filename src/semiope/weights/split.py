@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Floats, Integers, as_floats
 from semiope._compiled import compiled
+from semiope._files import exists
 from semiope.data.episodes import Episodes
-from semiope.data.labels import ABSENT, Vocabulary, encode
+from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.logbook import Logbook
 from semiope.data.schema import Columns
 from semiope.data.tables import read_table
@@ -73,8 +74,8 @@ class TableWeights:
     @classmethod
     def from_array(cls, shares: Any) -> TableWeights:
         """Build from an array (n_states, n_actions, n_actions), indexed by ids of state, action taken and action."""
-        array = np.asarray(shares, dtype=np.float64)
-        if array.ndim != 3 or array.shape[1] != array.shape[2]:
+        array = as_floats(shares, "weights")
+        if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
             raise SchemaError(f"weights: an array of shape {array.shape}; give (n_states, n_actions, n_actions).")
         n_states, n_actions = array.shape[:2]
         row_of = np.arange(n_states * n_actions).reshape(n_states, n_actions)
@@ -86,16 +87,17 @@ class TableWeights:
     def from_arrow(cls, source: Any) -> TableWeights:
         """Build from a table with state, taken, action, weight; for each (state, taken) the weights sum to one."""
         columns = Columns(read_table(source, "weights"), "weights", ("state", "taken", "action", "weight"))
-        state, states = encode(columns.labels("state"))
-        taken, takens = encode(columns.labels("taken"))
-        action, actions = encode(columns.labels("action"))
+        state, states = columns.encode("state")
+        taken, takens = columns.encode("taken")
+        action, actions = columns.encode("action")
         if not takens.comparable(actions):
             raise SchemaError(f"weights: column 'taken' holds {takens.kind}, column 'action' {actions.kind}.")
         actions = actions.extended(takens)
         taken = actions.positions_of(takens)[taken]
         pairs, row = np.unique(state.astype(np.int64) * len(actions) + taken, return_inverse=True)
+        columns.refuse_repeats("action", row * len(actions) + action)
         shares = np.zeros((len(pairs), len(actions)))
-        np.add.at(shares, (row, action), columns.floats("weight"))
+        shares[row, action] = columns.floats("weight")
         row_of = np.full((len(states), len(actions)), ABSENT)
         row_of.ravel()[pairs] = np.arange(len(pairs))
         return cls(shares, states, actions, row_of)._checked()
@@ -106,8 +108,11 @@ class TableWeights:
         if wrong.any():
             places = [np.argwhere(self.row_of == row)[0] for row in np.flatnonzero(wrong)[:SHOWN]]
             shown = "; ".join(f"state {self.states[s]!r}, action taken {self.actions[a]!r}" for s, a in places)
-            n = int(wrong.sum())
-            raise SchemaError(f"weights: {count(n, 'group')} not in [0, 1] with sum 1. First: {shown}.")
+            raise SchemaError(
+                f"weights: for {count(int(wrong.sum()), 'pair')} of state and action taken the weights are "
+                f"not in [0, 1] with sum 1. First: {shown}; sum {self.shares[wrong][0].sum():.6g}. "
+                "List every action with its share, that taken included."
+            )
         return self
 
     def __call__(self, logbook: Logbook) -> SplitWeights:
@@ -116,8 +121,11 @@ class TableWeights:
         logbook.actions.ids_of(self.actions, "weights")
         if not self.states.comparable(episodes.states):
             raise SchemaError(
-                f"weights: column 'state' holds {self.states.kind}, that of the episodes {episodes.states.kind}."
+                f"weights: column 'state' holds {self.states.kind}, that of the episodes {episodes.states.kind}. "
+                "Use the same labels in both."
             )
+        if (episodes.states.positions_of(self.states) == ABSENT).all():
+            raise SchemaError(f"weights: none of its states occurs in the logs. First: {self.states[0]!r}.")
         own_action = self.actions.positions_of(logbook.actions)
         state = self.states.positions_of(episodes.states)[episodes.state[annotations.row]]
         taken, action = own_action[episodes.action[annotations.row]], own_action[annotations.action]
@@ -130,7 +138,7 @@ def weighting(weights: Any) -> Weighting:
     """Return the weighting for a name, an array (n_states, n_actions, n_actions), a table or a file."""
     if isinstance(weights, str) and weights in WEIGHTINGS:
         return WEIGHTINGS[weights]
-    if isinstance(weights, str) and not Path(weights).suffix and not Path(weights).exists():
+    if isinstance(weights, str) and not Path(weights).suffix and not exists(Path(weights)):
         raise OptionError(
             f"weights: {weights!r} is not known.{nearest(weights, WEIGHTINGS)} "
             f"Use one of {', '.join(WEIGHTINGS)}, or a table with state, taken, action, weight."

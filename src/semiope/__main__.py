@@ -1,0 +1,5 @@
+"""`python -m semiope` is the command line."""
+
+from semiope.cli import main
+
+main()
