@@ -147,7 +147,7 @@ def evaluate(
             prepared[id(own)] = gather(episodes, own, policies, behavior=behavior, cell=cell, weights=weights)
         evidence = prepared[id(own)]
         shared = own is not None and sum(other is own for other in answers.values()) > 1
-        notes = notes_on(evidence.logbook, names, weights=weights, asked=estimators, shared=shared)
+        notes = notes_on(name, evidence.logbook, names, weights=weights, asked=estimators, shared=shared)
         settings = {
             "semiope": __version__,
             "gamma": float(gamma) + 0.0,  # no negative zero

@@ -11,6 +11,7 @@ from semiope.estimate.registry import ALIASES, ESTIMATORS
 
 
 def notes_on(
+    policy: str,
     logbook: Logbook,
     names: Sequence[str],
     *,
@@ -40,7 +41,7 @@ def notes_on(
     augmented = [name for name in names if ESTIMATORS[name].support == "augmented"]
     if augmented and not len(annotations.row):
         plain = ", ".join(f"{name} is {name.removeprefix('c-')}" for name in augmented)
-        notes.append(f"there are no counterfactual annotations, and without them {plain}.")
+        notes.append(f"policy {policy!r}: there are no counterfactual annotations, and without them {plain}.")
     if annotations.weight is not None and not (isinstance(weights, str) and weights == "column"):
         notes.append("the annotations have a column 'weight', which is used only with weights='column'.")
     words = asked.split(",") if isinstance(asked, str) else asked or ()
