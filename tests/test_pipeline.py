@@ -95,6 +95,7 @@ def test_a_policy_that_nobody_follows_is_not_surely_worth_nothing() -> None:
         found = so.evaluate(one_step(40)["episodes"], policy, estimators=["is", "wis"])
     assert found["is"].value == 0.0
     assert np.isnan(found["wis"].value)
+    assert found["wis"].ess == 0.0
 
 
 def test_a_handful_of_episodes_is_not_much() -> None:

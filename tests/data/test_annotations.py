@@ -39,6 +39,15 @@ def test_stated_precision_weighs_the_answers() -> None:
     assert found.value == pytest.approx([(1.0 + 4.0 / 4) / (1 + 1 / 4)])
 
 
+def test_precision_goes_with_its_own_answer_whatever_the_order() -> None:
+    """Among them, answers about actions taken, which are not pooled."""
+    found = aligned(
+        episode=[1, 0, 0, 0, 0], step=[0, 0, 1, 0, 0], action=[1, 1, 0, 0, 1], value=[9.0, 1.0, 7.0, 9.0, 4.0],
+        std=[5.0, 1.0, 3.0, 0.1, 2.0],
+    )  # fmt: skip
+    assert found.value == pytest.approx([(1.0 + 4.0 / 4) / (1 + 1 / 4), 7.0])
+
+
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_extreme_precision_stays_in_range(scale: float) -> None:
     found = aligned(episode=[0, 0], step=[0, 0], action=[1, 1], value=[1.0, 4.0], std=[scale, 2 * scale])

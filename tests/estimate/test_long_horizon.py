@@ -80,8 +80,19 @@ def test_wis_and_pdwis(kind: str, gamma: float) -> None:
             expected = exact(f, reward, gamma, whole, nothing, nothing)
             assert math.isfinite(expected)
             assert found[name].value == pytest.approx(expected, rel=1e-9)
-    assert 1 <= found["wis"].ess <= len(actions) + 1e-9
-    assert math.isfinite(found["wis"].std_error)
+        shares = [math.prod(row) for row in f]
+        largest = max(shares)
+        m = np.array([float(share / largest) for share in shares])
+    assert found["wis"].ess == pytest.approx(m.sum() ** 2 / (m**2).sum(), rel=1e-9)
+    # wis weighs each return by its share of the ratios, so that its error needs no large numbers.
+    returns = reward @ gamma ** np.arange(T)
+    residuals = m * (returns - found["wis"].value) / m.mean()
+    n = len(actions)
+    error = math.sqrt((residuals**2).sum() / (n * (n - 1)))
+    assert found["wis"].std_error == pytest.approx(error, rel=1e-7, abs=1e-9)
+    low, high = found["wis"].interval(method="normal")
+    expected_interval = found["wis"].value - 1.959964 * error, found["wis"].value + 1.959964 * error
+    assert (low, high) == pytest.approx(expected_interval, rel=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "mixed", "leaning"])

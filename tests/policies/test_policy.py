@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import semiope as so
+from semiope.estimate.evidence import gather
 from semiope.policies.cells import cells_of
 
-EPISODES = {
+EPISODES: dict[str, list[Any]] = {
     "episode": [0, 0, 0, 1, 1],
     "step": [0, 1, 2, 0, 1],
     "state": ["s", "t", "end", "s", "s"],
@@ -23,7 +26,7 @@ PER_STEP = {
     "prob": [0.2, 0.8, 1.0, 0.6, 0.4],
 }
 # The same policy, row by row.
-PER_ROW = {
+PER_ROW: dict[str, list[Any]] = {
     "episode": [0, 0, 0, 1, 1, 1, 1],
     "step": [0, 0, 1, 0, 0, 1, 1],
     "action": ["a", "b", "b", "a", "b", "a", "b"],
@@ -153,3 +156,119 @@ def test_a_table_out_of_proportion_is_refused_before_it_is_made() -> None:
     episodes = so.Episodes.from_arrays(**columns, reward=np.zeros(n))
     with pytest.raises(so.SchemaError, match="20,000 states times 20,000 actions are too many"):
         so.estimate_behavior(episodes)
+
+
+def test_a_policy_per_step_from_an_array() -> None:
+    """The order of the axes: steps, states, actions."""
+    rng = np.random.default_rng(2)
+    probs = rng.dirichlet(np.ones(2), size=(3, 4))
+    episodes = so.Episodes.from_arrays(
+        episode=[0, 0, 0, 1, 1], step=[0, 1, 2, 0, 1], state=[3, 1, 0, 2, 2], action=[0, 1, 1, 0, 0], reward=[1.0] * 5
+    )
+    found = so.evaluate(episodes, so.Policy.from_table(probs), behavior=so.Policy.from_table(np.full((4, 2), 0.5)))
+    expected = [8 * probs[0, 3, 0] * probs[1, 1, 1] * probs[2, 0, 1], 4 * probs[0, 2, 0] * probs[1, 2, 0]]
+    assert found["is"].normalizers == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("total", "accepted"), [(1 - 1e-6, True), (1 + 1e-6, True), (1 - 1e-4, False), (1 + 1e-4, False)]
+)
+def test_how_far_probabilities_may_miss_one(total: float, accepted: bool) -> None:
+    table = {"state": [0, 0], "action": [0, 1], "prob": [0.5, total - 0.5]}
+    rows = {"episode": [0, 0], "step": [0, 0], "action": [0, 1], "prob": [0.5, total - 0.5]}
+    for columns in (table, rows):
+        if accepted:
+            assert so.read_policy(columns) is not None
+        else:
+            with pytest.raises(so.SchemaError, match="sum to"):
+                so.read_policy(columns)
+
+
+def test_row_by_row_in_any_order_with_gaps_and_rows_without_decision() -> None:
+    """Actions that are not listed have probability 0; rows without a decision may be listed, and count for nothing."""
+    shuffled = {name: [values[i] for i in (3, 0, 6, 1, 5, 2, 4)] for name, values in PER_ROW.items()}
+    more: dict[str, list[Any]] = {"episode": [0], "step": [2], "action": ["a"], "prob": [1.0]}
+    listed = so.read_policy({name: shuffled[name] + more[name] for name in shuffled})
+    names = ["is", "pdis", "c-pdis", "naive-weighted"]
+    for role in ("policy", "behavior"):
+        found, expected = (
+            so.evaluate(
+                EPISODES,
+                policy if role == "policy" else so.read_policy(PER_STEP),
+                behavior=policy if role == "behavior" else None,
+                annotations=ANNOTATIONS,
+                estimators=names,
+            )
+            for policy in (listed, so.read_policy(PER_ROW))
+        )
+        for name in names:
+            assert found[name].values == pytest.approx(expected[name].values, rel=1e-14)
+        assert found.diagnostics == expected.diagnostics
+    only_b = so.read_policy({"episode": [0, 0, 1, 1], "step": [0, 1, 0, 1], "action": ["b"] * 4, "prob": [1.0] * 4})
+    assert so.evaluate(EPISODES, only_b, estimators=["is"])["is"].normalizers[0] == 0.0
+
+
+def test_closed_forms_for_a_policy_row_by_row() -> None:
+    """An action listed with probability 0 need not be annotated."""
+    rows = {
+        "episode": [0, 0, 0, 0, 1, 1, 1],
+        "step": [0, 0, 1, 1, 0, 0, 1],
+        "action": ["a", "b", "a", "b", "a", "b", "b"],
+        "prob": [0.2, 0.8, 0.0, 1.0, 0.0, 1.0, 1.0],
+    }
+    found = so.evaluate(EPISODES, so.read_policy(rows), annotations=ANNOTATIONS, estimators=["c*-pdis"])
+    assert found["c*-pdis"].values == pytest.approx([0.2 * (0 + 1 * (1 + 0)) + 0.8 * 1.0, 2.0 + 3.0])
+
+
+@pytest.mark.parametrize("cell", ["state", "step,state"])
+def test_propensities_that_do_not_vary_in_a_cell_are_the_policy(cell: str) -> None:
+    """behavior_prob, empty on rows without a decision, gives what the table it comes from gives."""
+    table = {("s", "a"): 0.3, ("s", "b"): 0.7, ("t", "b"): 1.0}
+    logged = [table.get((state, action)) for state, action in zip(EPISODES["state"], EPISODES["action"], strict=True)]
+    behavior = so.read_policy(
+        {"state": [s for s, _ in table], "action": [a for _, a in table], "prob": list(table.values())}
+    )
+    names = ["is", "pdis", "c-is", "c-pdis", "c-pdwis"]
+    answers = {"episode": [0], "step": [0], "action": ["b"], "value": [1.0]}
+    options: dict[str, Any] = {"annotations": answers, "cell": cell, "estimators": names}
+    policy = so.read_policy(PER_STEP)
+    column = so.evaluate({**EPISODES, "behavior_prob": logged}, policy, **options)
+    given_ = so.evaluate(EPISODES, policy, behavior=behavior, **options)
+    for name in names:
+        if cell == "state" or not name.startswith("c-"):
+            assert column[name].values == pytest.approx(given_[name].values, rel=1e-12)
+
+
+def test_propensities_that_vary_in_a_cell_average_to_the_policy_they_imply() -> None:
+    """Two loggers took a with 0.2 and 0.8: among those who took it, the mean of 1 / pi_b is 1 over the mean, 0.5."""
+    n = 1000
+    propensity = np.where(np.arange(n) % 2, 0.2, 0.8)
+    took_a = np.random.default_rng(0).random(n) < propensity
+    logs = {
+        "episode": np.arange(n),
+        "step": np.zeros(n, int),
+        "state": np.zeros(n, int),
+        "action": (~took_a).astype(int),
+    }
+    logs |= {"reward": np.ones(n), "behavior_prob": np.where(took_a, propensity, 1 - propensity)}
+    evidence = gather(so.read_episodes(logs), None, {}, behavior=None, cell="state", weights="equal")
+    expected = [took_a.sum() / (1 / propensity[took_a]).sum(), (~took_a).sum() / (1 / (1 - propensity[~took_a])).sum()]
+    assert evidence.behavior.probs[0] == pytest.approx(expected, rel=1e-12)
+    assert evidence.behavior.probs[0] == pytest.approx([0.5, 0.5], abs=0.05)
+
+
+def test_finer_cells_average_by_how_often_they_occur() -> None:
+    """A policy per step on cells per state: the share without support counts each decision once."""
+    episodes = {"episode": [0, 0, 1, 2], "step": [0, 1, 0, 0], "state": [0] * 4, "action": [0] * 4, "reward": [0.0] * 4}
+    policy = so.Policy.from_table([[[0.5, 0.5]], [[0.0, 1.0]]])
+    found = so.evaluate(episodes, policy, estimators=["pdis"])
+    assert found.diagnostics["unsupported_mass"]["logged"] == pytest.approx((3 * 0.5 + 1.0) / 4)
+
+
+def test_the_worst_states_come_first() -> None:
+    n = np.array([1, 5, 3, 2])
+    state = np.repeat(np.arange(4), n)
+    episodes = {"episode": np.arange(11), "step": np.zeros(11, int), "state": state, "action": np.zeros(11, int)}
+    policy = so.Policy.from_table([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0], [0.1, 0.9]])
+    found = so.evaluate({**episodes, "reward": np.ones(11)}, policy, estimators=["pdis"])
+    assert "Worst states: 1 (50%, mostly 1), 3 (90%, mostly 1), 0 (100%, mostly 1)." in found.warnings[0]

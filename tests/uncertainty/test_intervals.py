@@ -18,6 +18,18 @@ def test_the_t_interval_of_a_mean_is_the_textbooks(rng: np.random.Generator) -> 
     assert (low, high) == pytest.approx((expected.low, expected.high))
 
 
+def test_the_normal_interval_is_the_textbooks(rng: np.random.Generator) -> None:
+    x = rng.normal(size=50)
+    low, high = interval(x, np.ones(50), alpha=0.1, method="normal")
+    half = stats.norm.ppf(0.95) * x.std(ddof=1) / math.sqrt(50)
+    assert (low, high) == pytest.approx((x.mean() - half, x.mean() + half))
+
+
+def test_resamples_without_any_ratio_are_left_out() -> None:
+    ratio = np.array([0.0, 0.0, 2.0])
+    assert interval(3 * ratio, ratio, method="bootstrap") == pytest.approx((3.0, 3.0))
+
+
 def test_the_delta_method_agrees_with_the_bootstrap(rng: np.random.Generator) -> None:
     ratio = rng.lognormal(0, 0.5, size=4000)
     values = ratio * rng.normal(3, 1, size=4000)

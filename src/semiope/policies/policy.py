@@ -24,7 +24,10 @@ SUM_TOLERANCE = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Policy(ArrowTable):
-    """A table: row k holds the action probabilities in state `state[k]`, at `step[k]` if the policy is per step."""
+    """A table: row k holds the action probabilities in state `state[k]`, at `step[k]` if the policy is per step.
+
+    Rows are sorted by step and state.
+    """
 
     probs: Floats
     state: Integers
@@ -123,9 +126,7 @@ class Policy(ArrowTable):
             n = len(self.states)
             wanted = np.where(own_state == ABSENT, ABSENT, cells.step * n + own_state)
             keys = self.step * n + self.state
-        order = np.argsort(keys)
-        place = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-        row = order[place]
+        row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[row] == wanted, row, ABSENT)
 
     def to_arrow(self) -> pa.Table:
