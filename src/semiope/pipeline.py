@@ -15,7 +15,7 @@ from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnose.notes import notes_on
 from semiope.diagnose.numbers import judge_numbers
-from semiope.diagnose.support import judge_support
+from semiope.diagnose.support import judge_propensities, judge_support
 from semiope.errors import NotEstimatedError, OptionError, StatisticalWarning, nearest
 from semiope.estimate.evidence import Evidence, gather
 from semiope.estimate.passes import episode_values
@@ -153,7 +153,7 @@ def evaluate(
             "gamma": float(gamma) + 0.0,  # no negative zero
             "episodes": episodes.n_episodes,
             "steps": episodes.n_steps,
-            "cell": "state" if evidence.cells.step is None else "step,state",
+            "cell": evidence.cells.kind,
             "behavior": _origin(behavior, episodes),
             "weights": weights if isinstance(weights, str) else "table",
         }
@@ -176,6 +176,7 @@ def _evaluate_one(
             values[estimator.recipe] = episode_values(problem, estimator.recipe, done)
         estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
     masses, messages = judge_support(problem, names)
+    messages += judge_propensities(problem, names)
     messages += judge_numbers(problem.name, estimates)
     for message in messages:
         warnings.warn(StatisticalWarning(message), stacklevel=3)

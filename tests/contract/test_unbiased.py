@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,19 +49,52 @@ def test_logs_alone(seed: int, shape: tuple[int, int, int], gamma: float) -> Non
     assert_unbiased(mdp, mdp.logs.evaluate(FROM_LOGS, gamma=gamma))
 
 
+@pytest.mark.parametrize("annotated", ["each or not", "by pair"])
 @given(seed=seeds, shape=shapes, gamma=gammas, unsupported=st.booleans(), weights=st.sampled_from(["equal", "table"]))
 @settings(max_examples=15)
 def test_annotated_or_not(
-    seed: int, shape: tuple[int, int, int], gamma: float, unsupported: bool, weights: str
+    annotated: str, seed: int, shape: tuple[int, int, int], gamma: float, unsupported: bool, weights: str
 ) -> None:
     """Assumption 4 instead of 1: the behaviour policy may never take an action, if it is annotated now and then."""
-    mdp = world(seed, shape, gamma, "each or not", unsupported)
+    mdp = world(seed, shape, gamma, annotated, unsupported)
     given_weights: Any = weights
     if weights == "table":
         n_states, n_actions = shape[1:]
         given_weights = np.random.default_rng(seed).dirichlet(np.ones(n_actions), size=(n_states, n_actions))
     for cell in ("state", "step,state"):
         assert_unbiased(mdp, mdp.logs.evaluate(WITH_ANNOTATIONS, gamma=gamma, weights=given_weights, cell=cell))
+
+
+@given(seed=seeds, shape=shapes)
+@settings(max_examples=10)
+def test_behaviour_that_changes_over_time(seed: int, shape: tuple[int, int, int]) -> None:
+    """Given per step, or row by row with cells per state; logged propensities need cells per step."""
+    mdp = world(seed, shape, 0.9, "each or not", unsupported=False)
+    horizon, n_states, n_actions = shape
+    rng = np.random.default_rng(seed)
+    changing = rng.dirichlet(np.ones(n_actions), size=(horizon, n_states))
+    columns = mdp.logs.episodes
+    step, state, action = columns["step"], columns["state"], columns["action"]
+    change = np.ones(len(mdp.probability))
+    np.multiply.at(change, columns["episode"], changing[step, state, action] / mdp.logs.behavior[state, action])
+    mdp = replace(mdp, probability=mdp.probability * change)
+    assert mdp.probability.sum() == pytest.approx(1.0, abs=1e-12)
+    rows = np.repeat(np.arange(len(step)), n_actions)
+    actions = np.tile(np.arange(n_actions), len(step))
+    by_row = so.RowPolicy.from_arrays(
+        episode=columns["episode"][rows],
+        step=step[rows],
+        action=actions,
+        prob=changing[step[rows], state[rows], actions],
+    )
+    for behavior, cell in ((so.Policy.from_table(changing), "state"), (by_row, "state"), (by_row, "step,state")):
+        assert_unbiased(mdp, mdp.logs.evaluate([*FROM_LOGS, *WITH_ANNOTATIONS], behavior=behavior, cell=cell))
+    logged = replace(mdp.logs, episodes={**columns, "behavior_prob": changing[step, state, action]})
+    assert_unbiased(mdp, logged.evaluate(FROM_LOGS, behavior=None))
+    assert_unbiased(mdp, logged.evaluate(WITH_ANNOTATIONS, behavior=None, cell="step,state"))
+    if horizon > 1:
+        warned = logged.evaluate(WITH_ANNOTATIONS, behavior=None, cell="state").warnings
+        assert any("propensities differ from the mean of their state and action" in warning for warning in warned)
 
 
 @given(seed=seeds, shape=shapes, gamma=gammas, unsupported=st.booleans())

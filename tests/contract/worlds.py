@@ -80,7 +80,8 @@ def enumerate_mdp(
 ) -> Enumeration:
     """Enumerate a random MDP.
 
-    `annotated`: "none", "all", or "each or not": every counterfactual is annotated or not with probability 1/2 each.
+    `annotated`: "none", "all", "each or not": every counterfactual is annotated or not with probability 1/2 each, or
+    "by pair": always or never, by state, action taken and action.
     Annotations scatter: they are the exact return plus or minus a noise, alternating over the copies of a trajectory.
     `unsupported`: the behaviour policy never takes the last action.
     """
@@ -101,11 +102,10 @@ def enumerate_mdp(
     answers: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "action", "value")}
     probability: list[float] = []
     n_others = horizon * (n_actions - 1)
-    patterns = {
-        "none": [(0,) * n_others],
-        "all": [(1,) * n_others],
-        "each or not": [*itertools.product((0, 1), repeat=n_others)],
-    }
+    always = rng.random((n_states, n_actions, n_actions)) < (0.6 if annotated == "by pair" else 1.0)
+    always[:, 0, -1] = True  # the last action, which may be unsupported, is annotated now and then
+    patterns = {"none": [(0,) * n_others], "each or not": [*itertools.product((0, 1), repeat=n_others)]}
+    flagged = patterns.get(annotated, [(1,) * n_others])
     usable = range(n_actions - 1 if unsupported else n_actions)
     for states in itertools.product(range(n_states), repeat=horizon):
         for actions in itertools.product(usable, repeat=horizon):
@@ -113,16 +113,16 @@ def enumerate_mdp(
             for t in range(horizon):
                 chance *= behavior[states[t], actions[t]]
                 chance *= following[states[t], actions[t], states[t + 1]] if t + 1 < horizon else 1.0
-            for pattern, sign in itertools.product(patterns[annotated], (-1, 1)):
+            for pattern, sign in itertools.product(flagged, (-1, 1)):
                 number = len(probability)
-                probability.append(chance / len(patterns[annotated]) / 2)
+                probability.append(chance / len(flagged) / 2)
                 flags = iter(pattern)
                 for t in range(horizon):
                     row = (number, t, states[t], actions[t], reward[states[t], actions[t]])
                     for column, entry in zip(rows.values(), row, strict=True):
                         column.append(entry)
                     for other in range(n_actions):
-                        if other != actions[t] and next(flags):
+                        if other != actions[t] and next(flags) and always[states[t], actions[t], other]:
                             answer = (number, t, other, returns[t, states[t], other] + sign * 0.3)
                             for column, entry in zip(answers.values(), answer, strict=True):
                                 column.append(entry)

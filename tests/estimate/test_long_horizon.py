@@ -29,6 +29,7 @@ def make_actions(kind: str) -> Actions:
         "all three": [up, up],
         "all a third": [down, down],
         "apart": [up, down],
+        "apart, small first": [down, up, down],
         "down, then up": [
             np.concatenate([up[: T // 2], down[T // 2 :]]),
             np.concatenate([down[: T // 2], up[T // 2 :]]),
@@ -63,7 +64,9 @@ def exact(f: list[list[Decimal]], reward: Floats, gamma: float, whole: bool, c: 
     return float(totals[0] / totals[1])
 
 
-@pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "down, then up", "mixed", "leaning"])
+@pytest.mark.parametrize(
+    "kind", ["all three", "all a third", "apart", "apart, small first", "down, then up", "mixed", "leaning"]
+)
 @pytest.mark.parametrize("gamma", [1.0, 0.999])
 def test_wis_and_pdwis(kind: str, gamma: float) -> None:
     actions = make_actions(kind)
@@ -95,7 +98,7 @@ def test_wis_and_pdwis(kind: str, gamma: float) -> None:
     assert (low, high) == pytest.approx(expected_interval, rel=1e-7)
 
 
-@pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "mixed", "leaning"])
+@pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "apart, small first", "mixed", "leaning"])
 def test_c_pdwis(kind: str) -> None:
     actions = make_actions(kind)
     rng = np.random.default_rng(11)
@@ -129,10 +132,13 @@ def by_definition(actions: Actions, asked: NDArray[np.bool_]) -> tuple[Floats, F
     return augmented, weight * ratio[actions], np.where(asked, 0.5 * ratio[1 - actions], 0.0)
 
 
-@pytest.mark.parametrize("kind", ["all three", "all a third", "apart", "down, then up", "mixed", "leaning"])
+@pytest.mark.parametrize(
+    "kind", ["all three", "all a third", "apart", "apart, small first", "down, then up", "mixed", "leaning"]
+)
 @pytest.mark.parametrize("ragged", [False, True])
-def test_normalisers_per_step(kind: str, ragged: bool) -> None:
-    actions = make_actions(kind)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_normalisers_per_step(kind: str, ragged: bool, reverse: bool) -> None:
+    actions = make_actions(kind)[:: -1 if reverse else 1]
     reward = np.random.default_rng(5).normal(1, 1, size=actions.shape)
     lengths = np.arange(len(actions), 0, -1) * T // len(actions) if ragged else np.full(len(actions), T)
     found = evaluate(actions, reward, lengths, estimators=["pdwis-step", "pdwis-alive"], gamma=0.999)
@@ -165,6 +171,70 @@ def test_single_ratios_may_be_extreme() -> None:
     found = so.evaluate(columns, so.Policy.from_table([[1.0]]), estimators=["wis", "pdwis"])
     assert found["wis"].value == pytest.approx((8 * 6 + 18) / 9, rel=1e-12)
     assert found["pdwis"].value == pytest.approx((8 * 3 + 7) / 9, rel=1e-12)
+
+
+A, B, NEVER = 0, 1, 2
+
+
+def three_actions(
+    paths: list[list[int]], last_rewards: list[float], behavior: list[float], **options: Any
+) -> so.Results:
+    """Episodes as lists of actions with a reward at the end, for a policy that never takes the third action."""
+    columns = {"episode": [i for i, path in enumerate(paths) for _ in path]}
+    columns |= {"step": [t for path in paths for t in range(len(path))], "action": [a for path in paths for a in path]}
+    columns["state"] = [0] * len(columns["step"])
+    rewards = [r * (t == len(path) - 1) for path, r in zip(paths, last_rewards, strict=True) for t in range(len(path))]
+    evaluation = so.Policy.from_table([[0.75, 0.25, 0.0]])
+    found: so.Results = so.evaluate(
+        {**columns, "reward": rewards}, evaluation, behavior=so.Policy.from_table([behavior]), **options
+    )
+    return found
+
+
+def test_an_annotation_where_the_policy_leaves_a_path_that_overflows() -> None:
+    """The factor is 0 and the episode's future has overflowed: only the annotation is left."""
+    annotations = {"episode": [0, 1], "step": [0, 0], "action": [A, A], "value": [7.0, 7.0]}
+    found = three_actions(
+        [[NEVER, *[A] * 830]] * 2, [0.0, 0.0], [0.25, 0.7, 0.05], annotations=annotations,
+        estimators=["c-pdwis", "c-wis", "c-is", "c-pdis", "naive-weighted"],
+    )  # fmt: skip
+    assert found["c-pdwis"].value == pytest.approx(7.0)
+    assert found["c-wis"].value == pytest.approx(7.0)
+    assert found["c-is"].value == pytest.approx(found["c-pdis"].value)
+    assert found["naive-weighted"].ess == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("paths", "rewards", "behavior", "expected"),
+    [
+        ([[A] * 100, [B] * 100], [1.0, 5.0], [0.25, 0.75, 0.0], 1.0),
+        ([[B] * 1000, [NEVER, *[B] * 999]], [1.0, 1.0], [0.2, 0.7, 0.1], 1.0),
+        ([[NEVER, *[B] * 999], [B] * 1000], [1.0, 1.0], [0.2, 0.7, 0.1], 1.0),
+        ([[B] * 700] * 2, [1.0, 3.0], [0.25, 0.75, 0.0], 2.0),
+        ([[*[A] * 650, NEVER, *[A] * 99], [B] * 750], [3.0, 1.0], [0.25, 0.7, 0.05], 1.0),
+        ([[*[A] * 900, NEVER, *[A] * 99], [B] * 1000], [3.0, 1.0], [0.25, 0.7, 0.05], 1.0),
+    ],
+)
+def test_steps_at_which_ratios_vanish_or_drop(
+    paths: list[list[int]], rewards: list[float], behavior: list[float], expected: float
+) -> None:
+    found = three_actions(paths, rewards, behavior, estimators=["pdwis-step", "pdwis-alive", "wis"])
+    for name in found:
+        assert found[name].value == pytest.approx(expected), name
+
+
+def test_an_episode_that_ends_early_beside_one_that_shrinks() -> None:
+    found = three_actions([[A] * 700, [B] * 710], [0.0, 1.0], [0.25, 0.75, 0.0], estimators=["pdwis-alive"])
+    assert found["pdwis-alive"].value == pytest.approx(0.5)
+
+
+def test_single_ratios_may_be_tiny() -> None:
+    columns: dict[str, Any] = {"episode": [0, 0, 1, 1], "step": [0, 1] * 2, "state": [0] * 4, "action": [0] * 4}
+    columns |= {"reward": [0.0, 1.0, 0.0, 3.0]}
+    policy = so.Policy.from_table([[1e-250, 1 - 1e-250]])
+    found = so.evaluate(columns, policy, estimators=["wis", "pdwis", "pdwis-step"])
+    for name in found:
+        assert found[name].value == pytest.approx(2.0), name
 
 
 def test_an_ordinary_estimate_beyond_float64_is_said_to_be_so() -> None:

@@ -272,3 +272,14 @@ def test_the_worst_states_come_first() -> None:
     policy = so.Policy.from_table([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0], [0.1, 0.9]])
     found = so.evaluate({**episodes, "reward": np.ones(11)}, policy, estimators=["pdis"])
     assert "Worst states: 1 (50%, mostly 1), 3 (90%, mostly 1), 0 (100%, mostly 1)." in found.warnings[0]
+
+
+def test_rows_without_decision_do_not_enter_the_mean_of_a_cell() -> None:
+    episodes = so.read_episodes(
+        {"episode": [0, 0], "step": [0, 1], "state": ["s", "s"], "action": ["a", None], "reward": [0.0, 1.0]}
+    )
+    policy = so.read_policy(
+        {"episode": [0, 0, 0], "step": [0, 0, 1], "action": ["a", "b", "b"], "prob": [0.25, 0.75, 1.0]}
+    )
+    evidence = gather(episodes, None, {}, behavior=policy, cell="state", weights="equal")
+    assert evidence.behavior.probs[0] == pytest.approx([0.25, 0.75])

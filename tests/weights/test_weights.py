@@ -88,16 +88,18 @@ def test_a_table_by_label_leaves_the_rest_with_the_action_taken() -> None:
 
 def test_pairs_that_a_table_does_not_list_keep_all_weight_on_the_action_taken() -> None:
     """Another state, another action taken, an action that the table does not know: factual there."""
-    episodes = {"episode": [1, 2, 3], "step": [0] * 3, "state": ["s", "t", "s"], "action": ["up", "up", "down"]}
-    answers = {"episode": [1, 1, 2, 3], "step": [0] * 4, "action": ["down", "over", "down", "up"], "value": [5.0] * 4}
+    episodes = {"episode": [1, 2, 3, 4], "step": [0] * 4, "state": ["s", "t", "s", "s"]}
+    episodes["action"] = ["up", "up", "down", "over"]
+    answers = {"episode": [1, 1, 2, 3, 4], "step": [0] * 5, "action": ["down", "over", "down", "up", "down"]}
+    answers["value"] = [5.0] * 5
     table = {"state": ["s", "s"], "taken": ["up", "up"], "action": ["up", "down"], "weight": [0.8, 0.2]}
     policy = so.read_policy(
         {"state": ["s", "s", "s", "t"], "action": ["up", "down", "over", "up"], "prob": [0.5, 0.25, 0.25, 1]}
     )
-    logs, answered = so.read_episodes({**episodes, "reward": [1.0] * 3}), so.read_annotations(answers)
+    logs, answered = so.read_episodes({**episodes, "reward": [1.0] * 4}), so.read_annotations(answers)
     split = gather(logs, answered, {"e": policy}, behavior=None, cell="state", weights=table).split_weights
-    assert split.taken == pytest.approx([0.8, 1.0, 1.0])
-    assert split.annotated == pytest.approx([0.2, 0.0, 0.0, 0.0])
+    assert split.taken == pytest.approx([0.8, 1.0, 1.0, 1.0])
+    assert split.annotated == pytest.approx([0.2, 0.0, 0.0, 0.0, 0.0])
 
 
 def test_weights_that_exceed_one_by_rounding_are_accepted() -> None:

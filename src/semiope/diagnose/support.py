@@ -68,6 +68,25 @@ def judge_support(problem: Problem, names: Sequence[str]) -> tuple[dict[str, flo
     return masses, messages
 
 
+def judge_propensities(problem: Problem, names: Sequence[str]) -> list[str]:
+    """Warn if logged propensities differ within a cell, where estimators with annotations use one pi_b for all."""
+    concerned = [name for name in names if ESTIMATORS[name].support == "augmented"]
+    evidence = problem.evidence
+    episodes, prob = evidence.logbook.episodes, evidence.logbook.episodes.behavior_prob
+    if not concerned or not len(problem.annotations.row) or prob is None or not evidence.behavior.logged:
+        return []
+    decided = episodes.action >= 0
+    own, mean = prob[decided], evidence.behavior.probs[evidence.cells.of_row[decided], episodes.action[decided]]
+    differ = int(np.count_nonzero(np.abs(own - mean) > 1e-6 * mean))
+    if not differ:
+        return []
+    return [
+        f"behavior_prob: {differ:,} propensities differ from the mean of their {evidence.cells.kind} and action, while "
+        f"{', '.join(concerned)} take the behaviour policy to be the same throughout, and are biased if it is not. "
+        "Use cell='step,state' if it changes over time, or give the whole behaviour policy row by row."
+    ]
+
+
 def _never_seen(problem: Problem) -> str:
     """Name the actions of the policy that occur neither in the logs nor in the annotations: perhaps misspelt."""
     evidence = problem.evidence

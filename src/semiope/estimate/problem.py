@@ -11,8 +11,9 @@ from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.logbook import AlignedAnnotations
 from semiope.estimate.evidence import Evidence, augmented_probs
-from semiope.policies.lookup import BoundPolicy, Lookup, RowLookup, TableLookup, divide, safe_ratio
+from semiope.policies.lookup import BoundPolicy, ListedLookup, Lookup, RowLookup, TableLookup, divide, safe_ratio
 from semiope.policies.policy import AnyPolicy
+from semiope.weights.augmented import augmented_by_row, mean_split_weights
 from semiope.weights.split import SplitWeights
 
 ROWS_PER_SLAB = 1 << 17
@@ -76,8 +77,14 @@ def augmented(problem: Problem) -> Lookup:
 
 
 def _augmented(evidence: Evidence) -> Lookup:
-    """Where propensities are known row by row, an action taken keeps its own, times pi_b+ / pi_b of its cell."""
+    """Definition 1 in cells or, for a pi_b known in every row, row by row.
+
+    Where only the propensity of the action taken is known, that action keeps its own, times pi_b+ / pi_b of its cell.
+    """
     probs, pi_b = evidence.derived(augmented_probs), evidence.behavior
+    if isinstance(pi_b.lookup, ListedLookup):
+        means = mean_split_weights(evidence.split_weights, evidence.cells, evidence.logbook)
+        return augmented_by_row(means, pi_b.lookup, evidence.cells)
     in_cells = TableLookup(probs, evidence.cells, evidence.logbook)
     if isinstance(pi_b.lookup, TableLookup):
         return in_cells

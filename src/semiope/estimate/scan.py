@@ -170,3 +170,87 @@ def add_scaled(x: float, x_exponent: int, y: float, y_exponent: int) -> tuple[fl
 def shift_for(size: float) -> int:
     """Power of two by which a number of this size is to be scaled down: to about 1, once it has left the range."""
     return math.frexp(size)[1] if size >= BIG or 0.0 < size <= SMALL else 0
+
+
+# What estimators that normalise per step need stands here as well: compiled code that calls the functions above lies in
+# one file with them, since a change in another file would not make numba compile it anew.
+
+
+@compiled
+def add_steps(
+    f: Floats,
+    reward: Floats,
+    offsets: Integers,
+    ratios: Floats,
+    rewards: Floats,
+    ended: Floats,
+    alive: Floats,
+    exponent: Integers,
+) -> None:
+    """Add a run of episodes to sums per step of ratios so far, ratio-weighted rewards, and last ratios."""
+    for i in range(len(offsets) - 1):
+        ratio, e = 1.0, 0
+        for row in range(offsets[i], offsets[i + 1]):
+            t = row - offsets[i]
+            alive[t] += 1.0
+            ratio *= f[row]
+            if ratio == 0.0:
+                continue
+            by = shift_for(ratio)
+            ratio, e = math.ldexp(ratio, -by), e + by
+            if ratios[t] == 0.0:
+                exponent[t] = e
+            elif e > exponent[t]:
+                down = int(exponent[t]) - e
+                ratios[t], rewards[t] = math.ldexp(ratios[t], down), math.ldexp(rewards[t], down)
+                ended[t] = math.ldexp(ended[t], down)
+                exponent[t] = e
+            share = math.ldexp(ratio, e - int(exponent[t]))
+            ratios[t] += share
+            rewards[t] += share * reward[row]
+            if row == offsets[i + 1] - 1:
+                ended[t] += share
+
+
+@compiled
+def sum_residuals(
+    f: Floats,
+    reward: Floats,
+    offsets: Integers,
+    discount: Floats,
+    mean_reward: Floats,
+    mean_ratio: Floats,
+    mean_exponent: Integers,
+    out: Floats,
+) -> None:
+    """Sum gamma^t rho_1:t / d_t (r_t - R_t) over each episode; steps at which d_t is 0 bring nothing."""
+    for i in range(len(offsets) - 1):
+        ratio, e, total = 1.0, 0, 0.0
+        for row in range(offsets[i], offsets[i + 1]):
+            t = row - offsets[i]
+            ratio *= f[row]
+            if ratio == 0.0:
+                break
+            by = shift_for(ratio)
+            ratio, e = math.ldexp(ratio, -by), e + by
+            weight = math.ldexp(ratio / mean_ratio[t], e - int(mean_exponent[t]))
+            total += discount[t] * weight * (reward[row] - mean_reward[t])
+        out[i] = total
+
+
+@compiled
+def include_finished(sums: Floats, exponent: Integers, ended: Floats, exponent_ended: Integers) -> None:
+    """Add to each step's sum the last ratios of the episodes that ended before it."""
+    finished, e = 0.0, 0
+    for t in range(len(sums)):
+        sums[t], exponent[t] = add_scaled(sums[t], exponent[t], finished, e)
+        finished, e = add_scaled(finished, e, ended[t], exponent_ended[t])
+
+
+@compiled
+def sum_from_the_end(terms: Floats, exponent: Integers, mantissa_out: Floats, exponent_out: Integers) -> None:
+    """Fill in, for each step, the sum of the terms from there to the end."""
+    total, e = 0.0, 0
+    for t in range(len(terms) - 1, -1, -1):
+        total, e = add_scaled(total, e, terms[t], exponent[t])
+        mantissa_out[t], exponent_out[t] = total, e

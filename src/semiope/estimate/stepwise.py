@@ -1,21 +1,27 @@
 """Weighted per-decision importance sampling with one normaliser a step.
 
 With d_t the mean of rho_1:t over the episodes counted at step t, the estimate is the mean over episodes of
-sum_t gamma^t rho_1:t / d_t r_t: the recursion with f_t = rho_t d_{t-1} / d_t.
+sum_t gamma^t rho_1:t / d_t r_t.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope._compiled import compiled
 from semiope.estimate.problem import Problem, Slab
 from semiope.estimate.result import EpisodeValues
-from semiope.estimate.scan import Scaled, Terms, add_scaled, scan, shift_for
+from semiope.estimate.scan import (
+    Scaled,
+    Terms,
+    add_steps,
+    include_finished,
+    scan,
+    sum_from_the_end,
+    sum_residuals,
+)
 from semiope.policies.lookup import safe_ratio
 
 RowsDone = Callable[[int], None]
@@ -34,19 +40,20 @@ def values_normalized_per_step(
     sums = StepSums(horizon)
     for slab in problem.slabs():
         sums.add(_ratios(terms(slab)), slab.reward, slab.offsets)
-    change, mean_reward, after = sums.normalizers(gamma, count_finished=count_finished)
-    level = np.append(0.0, np.cumsum(mean_reward * gamma ** np.arange(horizon)))
+    means, mean_reward, after = sums.normalizers(gamma, count_finished=count_finished)
+    discount: Floats = np.power(gamma, np.arange(horizon, dtype=np.float64))
+    level = np.append(0.0, np.cumsum(discount * mean_reward))
     values, normalizers = np.empty(n), Scaled.empty(n)
     for slab in problem.slabs():
         here = (slab.first, slab.last)
         ratios = _ratios(terms(slab))
-        step, lengths = episodes.step[slab.rows], episodes.lengths[slice(*here)]
-        last, residuals, unused = normalizers.part(*here), Scaled.empty(len(lengths)), Scaled.empty(len(lengths))
+        lengths = episodes.lengths[slice(*here)]
+        last, unused, residuals = normalizers.part(*here), Scaled.empty(len(lengths)), np.empty(len(lengths))
         scan(slab.reward, slab.offsets, gamma, Terms(ratios), unused, last)
-        scan(slab.reward - mean_reward[step], slab.offsets, gamma, Terms(ratios * change[step]), residuals, unused)
+        sum_residuals(ratios, slab.reward, slab.offsets, discount, mean_reward, *means, residuals)
         # Ended episodes that still count go on with their last ratio and without reward.
         rest = np.ldexp(last.mantissa * after.mantissa[lengths], last.exponent + after.exponent[lengths])
-        values[slice(*here)] = np.ldexp(*residuals) - rest + level[horizon if count_finished else lengths]
+        values[slice(*here)] = residuals - rest + level[horizon if count_finished else lengths]
         if done:
             done(len(slab.reward))
     m, m_exponent = normalizers.on_common_scale()
@@ -68,10 +75,10 @@ class StepSums:
     def add(self, f: Floats, reward: Floats, offsets: Integers) -> None:
         """Add a run of whole episodes."""
         self.n_episodes += len(offsets) - 1
-        _add(f, reward, offsets, self.ratios, self.rewards, self.ended, self.alive, self.exponent)
+        add_steps(f, reward, offsets, self.ratios, self.rewards, self.ended, self.alive, self.exponent)
 
-    def normalizers(self, gamma: float, *, count_finished: bool) -> tuple[Floats, Floats, Scaled]:
-        """Return per step d_{t-1} / d_t and R_t, 0 from the step on at which all ratios are 0, and what goes on after.
+    def normalizers(self, gamma: float, *, count_finished: bool) -> tuple[Scaled, Floats, Scaled]:
+        """Return per step d_t and R_t (0 where all ratios are 0), and what goes on after an end.
 
         d_t is the mean of rho_1:t over the episodes that reach step t or, if finished ones count, over all episodes,
         those that ended before with their last ratio. R_t is the sum of rho_1:t r_t over the sum that d_t is the mean
@@ -80,71 +87,17 @@ class StepSums:
         n, sums, exponent = self.alive, self.ratios.copy(), self.exponent.copy()
         if count_finished:
             n = np.full(len(sums), float(self.n_episodes))
-            _include_finished(sums, exponent, self.ended, self.exponent)
-        means = sums / n
-        before, exponent_before = np.append(1.0, means[:-1]), np.append(0, exponent[:-1])
-        change = np.ldexp(safe_ratio(before, means), exponent_before - exponent)
+            include_finished(sums, exponent, self.ended, self.exponent)
+        means = Scaled(sums / n, exponent)
         mean_reward = np.ldexp(safe_ratio(self.rewards, sums), self.exponent - exponent)
         after = Scaled(np.zeros(len(sums) + 1), np.zeros(len(sums) + 1, dtype=np.int64))
         if count_finished:
-            terms = safe_ratio(gamma ** np.arange(len(sums)) * mean_reward, means)
-            _sum_from_the_end(terms, -exponent, after.mantissa, after.exponent)
-        return change, mean_reward, after
+            terms = safe_ratio(gamma ** np.arange(len(sums)) * mean_reward, means.mantissa)
+            sum_from_the_end(terms, -exponent, after.mantissa, after.exponent)
+        return means, mean_reward, after
 
 
 def _ratios(terms: Terms) -> Floats:
     if terms.c is not None or terms.k is not None:
         raise ValueError("ratios can be normalised per step only for estimators without additions c and k")
     return terms.f
-
-
-@compiled
-def _add(
-    f: Floats,
-    reward: Floats,
-    offsets: Integers,
-    ratios: Floats,
-    rewards: Floats,
-    ended: Floats,
-    alive: Floats,
-    exponent: Integers,
-) -> None:
-    for i in range(len(offsets) - 1):
-        ratio, e = 1.0, 0
-        for row in range(offsets[i], offsets[i + 1]):
-            t = row - offsets[i]
-            alive[t] += 1.0
-            ratio *= f[row]
-            if ratio == 0.0:
-                continue
-            by = shift_for(ratio)
-            ratio, e = math.ldexp(ratio, -by), e + by
-            if ratios[t] == 0.0:
-                exponent[t] = e
-            elif e > exponent[t]:
-                down = int(exponent[t]) - e
-                ratios[t], rewards[t] = math.ldexp(ratios[t], down), math.ldexp(rewards[t], down)
-                ended[t] = math.ldexp(ended[t], down)
-                exponent[t] = e
-            share = math.ldexp(ratio, e - int(exponent[t]))
-            ratios[t] += share
-            rewards[t] += share * reward[row]
-            if row == offsets[i + 1] - 1:
-                ended[t] += share
-
-
-@compiled
-def _include_finished(sums: Floats, exponent: Integers, ended: Floats, exponent_ended: Integers) -> None:
-    """Add to each step's sum the last ratios of the episodes that ended before it."""
-    finished, e = 0.0, 0
-    for t in range(len(sums)):
-        sums[t], exponent[t] = add_scaled(sums[t], exponent[t], finished, e)
-        finished, e = add_scaled(finished, e, ended[t], exponent_ended[t])
-
-
-@compiled
-def _sum_from_the_end(terms: Floats, exponent: Integers, mantissa_out: Floats, exponent_out: Integers) -> None:
-    total, e = 0.0, 0
-    for t in range(len(terms) - 1, -1, -1):
-        total, e = add_scaled(total, e, terms[t], exponent[t])
-        mantissa_out[t], exponent_out[t] = total, e

@@ -16,10 +16,11 @@ from semiope.policies.policy import AnyPolicy, Policy
 
 
 class Behavior(NamedTuple):
-    """pi_b as `probs` per cell and action, and as a `lookup` at the actions taken."""
+    """pi_b as `probs` per cell and action, and as a `lookup` at the actions taken; `logged` if only those are known."""
 
     probs: Floats
     lookup: Lookup
+    logged: bool = False
 
 
 def estimate_behavior(episodes: Any, *, cell: str = "state") -> Policy:
@@ -54,7 +55,7 @@ def logged(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:
     propensity = np.where(decided, episodes.behavior_prob, 1.0)
     inverse = np.zeros_like(counts)
     np.add.at(inverse, (cells.of_row[decided], episodes.action[decided]), 1 / propensity[decided])
-    return Behavior(safe_ratio(counts, inverse), RowLookup(propensity, None))
+    return Behavior(safe_ratio(counts, inverse), RowLookup(propensity, None), logged=True)
 
 
 def given(policy: AnyPolicy, logbook: Logbook, cells: Cells) -> Behavior:

@@ -24,6 +24,11 @@ class Cells:
     state: Integers
     step: Integers | None
 
+    @property
+    def kind(self) -> str:
+        """'state' or 'step,state'."""
+        return "state" if self.step is None else "step,state"
+
     def __len__(self) -> int:
         return len(self.state)
 

@@ -7,8 +7,8 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.logbook import Logbook
-from semiope.policies.cells import Cells, count_actions
-from semiope.policies.lookup import safe_ratio
+from semiope.policies.cells import Cells, check_size, count_actions
+from semiope.policies.lookup import ListedLookup, RowLookup, safe_ratio
 from semiope.weights.split import SplitWeights
 
 
@@ -38,10 +38,11 @@ def augmented_policy(
 def mean_split_weights(split: SplitWeights, cells: Cells, logbook: Logbook) -> Floats:
     """Return W (n_cells, n_actions, n_actions): W[s, a', a] is the mean weight of a over samples in s that took a'.
 
-    Where a' was never logged in s, all weight is on a' itself. For problems small enough for such a table: the
-    estimators use `augmented_policy`, which does not need it.
+    Where a' was never logged in s, all weight is on a' itself. It is needed where pi_b is known row by row; where pi_b
+    is a table, `augmented_policy` does without it.
     """
     episodes, annotations, n_actions = logbook.episodes, logbook.annotations, len(logbook.actions)
+    check_size(len(cells) * n_actions, n_actions, "episodes")
     sums = np.zeros((len(cells), n_actions, n_actions))
     counts = count_actions(cells, episodes.action, n_actions)
     decided = episodes.action >= 0
@@ -51,6 +52,37 @@ def mean_split_weights(split: SplitWeights, cells: Cells, logbook: Logbook) -> F
     np.add.at(sums, (cell, taken, annotations.action), split.annotated)
     sums += np.where(counts[:, :, None] == 0, np.eye(n_actions), 0.0)
     return sums / np.maximum(counts, 1)[:, :, None]
+
+
+def augmented_by_row(mean_weights: Floats, behavior: ListedLookup, cells: Cells) -> RowLookup:
+    """Definition 1 row by row: pi_b+(a|x) = sum over a' of W(a|s, a') pi_b(a'|x), for a pi_b known in every row x."""
+    logbook = behavior.logbook
+    taken, annotations = logbook.episodes.action, logbook.annotations
+    starts = np.searchsorted(behavior.row, np.arange(len(taken) + 1))
+    of_taken, of_annotated = np.ones(len(taken)), np.zeros(len(annotations.row))
+    listed = (mean_weights, cells.of_row, starts, behavior.action, behavior.prob)
+    decided = np.flatnonzero(taken >= 0)
+    at_decisions = np.zeros(len(decided))
+    _mix(*listed, decided, taken[decided], at_decisions)
+    _mix(*listed, annotations.row, annotations.action, of_annotated)
+    of_taken[decided] = at_decisions
+    return RowLookup(of_taken, of_annotated)
+
+
+@compiled
+def _mix(
+    mean_weights: Floats,
+    cell: Integers,
+    starts: Integers,
+    listed_action: Integers,
+    prob: Floats,
+    rows: Integers,
+    actions: Integers,
+    out: Floats,
+) -> None:
+    for i in range(len(rows)):
+        for j in range(starts[rows[i]], starts[rows[i] + 1]):
+            out[i] += mean_weights[cell[rows[i]], listed_action[j], actions[i]] * prob[j]
 
 
 @compiled
