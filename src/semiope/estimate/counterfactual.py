@@ -21,18 +21,14 @@ from semiope.estimate.scan import Terms
 
 def counterfactual(slab: Slab) -> Terms:
     """f = w rho of the action taken, c = sum of w rho g and k = sum of w rho over the annotated actions."""
-    share = slab.weight_annotated * slab.ratio_annotated(augmented)
-    return Terms(
-        f=slab.weight_taken * slab.ratio_taken(augmented),
-        c=slab.sum_per_row(share * slab.annotation),
-        k=slab.sum_per_row(share),
-    )
+    c, k = slab.additions(slab.weight_annotated * slab.ratio_annotated(augmented))
+    return Terms(slab.weight_taken * slab.ratio_taken(augmented), c, k)
 
 
 def closed_form(slab: Slab) -> Terms:
     """f = pi_e of the action taken, c = sum of pi_e g: what equal weights come to if everything is annotated."""
-    share = slab.evaluation_annotated()
-    return Terms(f=slab.evaluation_taken(), c=slab.sum_per_row(share * slab.annotation), k=slab.sum_per_row(share))
+    c, k = slab.additions(slab.evaluation_annotated())
+    return Terms(slab.evaluation_taken(), c, k)
 
 
 def require_full_annotation(problem: Problem) -> None:

@@ -44,12 +44,8 @@ def pooled_weighted(problem: Problem) -> Lookup:
 def _naive(slab: Slab, pooled: Denominator) -> Terms:
     """f = rho, c = sum of rho g, k = sum of rho over the annotated actions: all samples of an episode at once."""
     ratio = slab.ratio_annotated(pooled)
-    return Terms(
-        f=slab.ratio_taken(pooled),
-        c=slab.sum_per_row(ratio * slab.annotation),
-        k=slab.sum_per_row(ratio),
-        k_squared=slab.sum_per_row(ratio**2),
-    )
+    c, k = slab.additions(ratio)
+    return Terms(slab.ratio_taken(pooled), c, k, k_squared=slab.sum_per_row(ratio**2))
 
 
 def _pooled_unweighted(evidence: Evidence) -> Lookup:

@@ -131,16 +131,18 @@ class Slab:
         """Split weights of the annotated actions."""
         return self.problem.split_weights.annotated[self.entries]
 
-    @property
-    def annotation(self) -> Floats:
-        """g: the annotated values."""
-        return self.problem.annotations.value[self.entries]
-
     def sum_per_row(self, numbers: Floats) -> Floats:
         """Sum numbers of annotated actions over each row."""
         sums = np.zeros(self.rows.stop - self.rows.start)
         _sum_at(self.problem.annotations.row[self.entries], self.rows.start, numbers, sums)
         return sums
+
+    def additions(self, share: Floats) -> tuple[Floats, Floats]:
+        """Return c and k: the sums over the annotated actions of each row of share times g, and of the shares."""
+        c, k = np.zeros(len(self.reward)), np.zeros(len(self.reward))
+        row, g = self.problem.annotations.row[self.entries], self.problem.annotations.value[self.entries]
+        _add_annotations(row, self.rows.start, share, g, c, k)
+        return c, k
 
     def annotations_per_episode(self) -> Floats:
         """Return how many annotations each episode has."""
@@ -151,6 +153,13 @@ class Slab:
 def _positions(row: Integers, bounds: Integers) -> Integers:
     """Where these bounds fall among sorted rows, in the rows' own type: numpy would else convert all rows each time."""
     return row.searchsorted(bounds.astype(row.dtype))
+
+
+@compiled
+def _add_annotations(row: Integers, start: int, share: Floats, g: Floats, c: Floats, k: Floats) -> None:
+    for j in range(len(row)):
+        c[row[j] - start] += share[j] * g[j]
+        k[row[j] - start] += share[j]
 
 
 @compiled
