@@ -1,179 +1,18 @@
-"""The command line, from outside: what goes in, what comes out, and what it says when the input is wrong."""
+"""What the command line says when the input is wrong: one message, exit status 2, nothing written."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import semiope as so
-from semiope.cli import main
 from semiope.data.tables import write_table
-
-EPISODES: dict[str, list[Any]] = {
-    "episode": [1, 1, 2, 2, 3],
-    "step": [0, 1, 0, 1, 0],
-    "state": ["s", "t", "s", "t", "t"],
-    "action": ["a", "b", "b", None, "a"],
-    "reward": [1.0, 0.0, 0.5, 2.0, -1.0],
-}
-ANNOTATIONS: dict[str, list[Any]] = {
-    "episode": [1, 2, 3],
-    "step": [0, 0, 0],
-    "action": ["b", "a", "b"],
-    "value": [0.5, 0.25, 1.0],
-}
-POLICY: dict[str, list[Any]] = {"state": ["s", "s", "t"], "action": ["a", "b", "b"], "prob": [0.3, 0.7, 1.0]}
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-class Desk:
-    """A folder with the three tables, and the command line beside it."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
-        monkeypatch.chdir(folder)
-        for name, columns in (("episodes", EPISODES), ("annotations", ANNOTATIONS), ("policy", POLICY)):
-            self.put(name, columns)
-
-    def put(self, name: str, columns: dict[str, Any], suffix: str = ".parquet") -> Path:
-        path = self.folder / f"{name}{suffix}"
-        write_table(pa.table(columns), path)
-        return path
-
-    def change(self, name: str, **changes: Any) -> None:
-        """Write a table anew with other columns; None removes one."""
-        columns = {"episodes": EPISODES, "annotations": ANNOTATIONS, "policy": POLICY}[name] | changes
-        self.put(name, {column: values for column, values in columns.items() if values is not None})
-
-    def run(self, *arguments: str) -> Outcome:
-        self.monkeypatch.setattr(sys, "argv", ["semiope", *arguments])
-        self.capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main()
-        found = self.capsys.readouterr()
-        return Outcome(int(stop.value.code or 0), found.out, found.err)
-
-    def evaluate(self, *options: str, annotated: bool = True) -> Outcome:
-        answers = ["--annotations", "annotations.parquet"] if annotated else []
-        return self.run("evaluate", "episodes.parquet", "--policy", "policy.parquet", *answers, *options)
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Desk:
-    return Desk(tmp_path, monkeypatch, capsys)
-
-
-def test_json_is_as_the_contract_says(desk: Desk) -> None:
-    found = desk.evaluate("--json", "-", "--gamma", "0.9", "--cell", "step,state")
-    assert found.status == 0
-    content = json.loads(found.out)
-    assert content["semiope"] == so.__version__
-    assert (content["gamma"], content["episodes"], content["steps"]) == (0.9, 3, 5)
-    assert [row["estimator"] for row in content["estimates"]] == ["is", "wis", "pdis", "pdwis", "c-pdis", "c-pdwis"]
-    keys = {"policy", "estimator", "value", "std_error", "ci_low", "ci_high", "ess"}
-    assert all(set(row) == keys for row in content["estimates"])
-    assert all(row["policy"] == "policy" for row in content["estimates"])
-    assert isinstance(content["diagnostics"], dict)
-    assert isinstance(content["warnings"], list)
-
-
-@pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
-def test_the_numbers_are_those_of_python(desk: Desk) -> None:
-    options = [
-        "--weights",
-        "factual",
-        "--gamma",
-        "0.5",
-        "--alpha",
-        "0.2",
-        "--ci",
-        "normal",
-        "--estimators",
-        "c-pdis,wis",
-    ]
-    rows = json.loads(desk.evaluate("--json", "-", *options).out)["estimates"]
-    expected = so.evaluate(
-        EPISODES,
-        so.read_policy(POLICY),
-        annotations=ANNOTATIONS,
-        weights="factual",
-        gamma=0.5,
-        estimators=["c-pdis", "wis"],
-    )
-    for row in rows:
-        estimate = expected[row["estimator"]]
-        assert row["value"] == estimate.value
-        assert (row["ci_low"], row["ci_high"]) == estimate.interval(0.2, "normal")
-
-
-def test_without_annotations_the_offline_estimators(desk: Desk) -> None:
-    rows = json.loads(desk.evaluate("--json", "-", annotated=False).out)["estimates"]
-    assert [row["estimator"] for row in rows] == ["is", "wis", "pdis", "pdwis"]
-
-
-def test_table_files_and_report(desk: Desk) -> None:
-    found = desk.evaluate("--json", "out.json", "--report", "out.html", "--policy", "again=policy.parquet")
-    assert found.status == 0
-    assert "c-pdwis" in found.out
-    assert "95% interval" in found.out
-    content = json.loads((desk.folder / "out.json").read_text())
-    assert {row["policy"] for row in content["estimates"]} == {"policy", "again"}
-    page = (desk.folder / "out.html").read_text()
-    assert "<td>again</td><td>c-pdis</td>" in page
-    assert "http" not in page
-
-
-def test_warnings_go_to_standard_error_and_into_the_json(desk: Desk) -> None:
-    desk.change("policy", state=["s", "s", "t", "t"], action=["a", "b", "b", "c"], prob=[0.3, 0.7, 0.5, 0.5])
-    found = desk.evaluate("--json", "out.json", "--estimators", "pdis")
-    assert found.status == 0
-    assert "warning: policy 'policy': 25.0% of its decisions" in found.err
-    assert "'t' (50%, mostly 'c'). Nobody ever took or annotated 'c'." in found.err
-    assert json.loads((desk.folder / "out.json").read_text())["warnings"][0].startswith("policy 'policy': 25.0%")
-
-
-def test_annotations_by_the_name_of_a_policy(desk: Desk) -> None:
-    names = ["--policy", "one=policy.parquet", "--policy", "two=policy.parquet"]
-    base = ["evaluate", "episodes.parquet", *names, "--estimators", "pdis,c-pdis", "--json", "-"]
-    content = json.loads(desk.run(*base, "--annotations", "two=annotations.parquet").out)
-    values = {(row["policy"], row["estimator"]): row["value"] for row in content["estimates"]}
-    assert values["one", "c-pdis"] == values["one", "pdis"] == values["two", "pdis"]
-    assert values["two", "c-pdis"] != values["two", "pdis"]
-    shared = json.loads(desk.run(*base, "--annotations", "annotations.parquet").out)
-    assert any("used for several policies" in note for note in shared["diagnostics"]["notes"])
-
-
-def test_annotations_of_the_action_taken_are_noted(desk: Desk) -> None:
-    desk.change("annotations", action=["a", "a", "b"])
-    found = desk.evaluate()
-    assert found.status == 0
-    assert "note: 1 annotation of the action that was taken: kept apart" in found.err
-
-
-def test_files_and_seeds(desk: Desk) -> None:
-    desk.put("behavior", {"state": ["s", "s", "t", "t"], "action": ["a", "b", "a", "b"], "prob": [0.5] * 4}, ".csv")
-    desk.put("weights", {"state": ["s", "s"], "taken": ["a", "a"], "action": ["a", "b"], "weight": [0.6, 0.4]}, ".csv")
-    options = ["--behavior", "behavior.csv", "--weights", "weights.csv", "--ci", "bootstrap", "--json", "-"]
-    one, other = (desk.evaluate(*options, "--seed", "3").out for _ in range(2))
-    assert one == other
-    settings = json.loads(one)["diagnostics"]["settings"]
-    assert (settings["behavior"], settings["weights"], settings["seed"]) == ("given", "weights.csv", 3)
-
+from tests.cli.desk import ANNOTATIONS, EPISODES, Desk, assert_refused
 
 Break = Callable[[Desk], Any]
 
@@ -308,15 +147,6 @@ def test_bad_input_ends_in_one_message(case: str, desk: Desk) -> None:
     assert not (desk.folder / "out.html").exists()
 
 
-def assert_refused(found: Outcome, message: str) -> None:
-    assert found.status == 2
-    assert message in found.err
-    assert found.err.startswith("error: ")
-    assert found.err.count("\n") == 1
-    assert "Traceback" not in found.err
-    assert found.out == ""
-
-
 def test_mixed_label_types(desk: Desk) -> None:
     desk.put("p", {"state": [1, 2], "action": ["a", "b"], "prob": [1.0, 1.0]})
     found = desk.run("evaluate", "episodes.parquet", "--policy", "p.parquet")
@@ -378,34 +208,6 @@ def test_parts_by_any_suffix_of_parquet(desk: Desk) -> None:
     assert rows["episodes"] == 3
 
 
-def test_nothing_is_written_unless_all_is(desk: Desk) -> None:
-    assert_refused(desk.evaluate("--report", "out.html", "--json", "/proc/nowhere.json"), "cannot write")
-    assert not (desk.folder / "out.html").exists()
-
-
-def test_pipes_links_and_permissions_are_respected(desk: Desk) -> None:
-    (desk.folder / "real.json").write_text("old")
-    (desk.folder / "real.json").chmod(0o600)
-    (desk.folder / "link.json").symlink_to("real.json")
-    assert desk.evaluate("--json", "link.json").status == 0
-    assert (desk.folder / "link.json").is_symlink()
-    assert json.loads((desk.folder / "real.json").read_text())["episodes"] == 3
-    assert (desk.folder / "real.json").stat().st_mode & 0o777 == 0o600
-    os.mkfifo(desk.folder / "pipe")
-    with ThreadPoolExecutor() as pool:
-        reader = pool.submit((desk.folder / "pipe").read_text)
-        assert desk.evaluate("--json", "pipe").status == 0
-        assert json.loads(reader.result(timeout=10))["episodes"] == 3
-    assert (desk.folder / "pipe").is_fifo()
-
-
-def test_labels_beyond_the_terminal_and_its_markup(desk: Desk) -> None:
-    found = desk.evaluate("--policy", "[red]日本[/]<b>:smile:=policy.parquet", "--report", "out.html")
-    assert found.status == 0
-    assert "[red]日本[/]<b>:smile:" in found.out
-    assert "[red]日本[/]&lt;b&gt;:smile:" in (desk.folder / "out.html").read_text()
-
-
 def test_a_folder_without_parts(desk: Desk) -> None:
     (desk.folder / "parts").mkdir()
     assert_refused(desk.run("evaluate", "parts", "--policy", "policy.parquet"), "holds no .parquet files")
@@ -461,51 +263,3 @@ def test_weights_that_exceed_one(desk: Desk) -> None:
     assert_refused(
         desk.evaluate("--weights", "column"), "the annotations' weights exceed 1 at 1 step. First: episode 1 step 0"
     )
-
-
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["evaluate", "--help"]])
-def test_help(arguments: list[str], desk: Desk) -> None:
-    found = desk.run(*arguments)
-    assert found.status == 0
-    assert "semiope" in found.out
-
-
-@pytest.mark.parametrize("arguments", [["evaluate"], ["nonsense"], ["evaluate", "x.csv", "--gamma", "much"]])
-def test_usage_errors(arguments: list[str], desk: Desk) -> None:
-    found = desk.run(*arguments)
-    assert found.status == 2
-    assert "Traceback" not in found.err
-
-
-@pytest.mark.parametrize("redirection", ["> /dev/full", "--json - > /dev/full", "--json - >&-"])
-def test_standard_output_that_cannot_be_written(redirection: str, desk: Desk) -> None:
-    command = f"{sys.executable} -m semiope evaluate episodes.parquet --policy policy.parquet {redirection}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "error: " in done.stderr
-
-
-def test_a_reader_that_stops_early_is_no_error(desk: Desk) -> None:
-    command = f"{sys.executable} -m semiope evaluate episodes.parquet --policy policy.parquet | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
-
-
-def test_nowhere_to_keep_compiled_code(desk: Desk) -> None:
-    code = "import numba.core.caching as c; c.CacheImpl._locator_classes = [];from semiope.cli import main; main()"
-    command = [sys.executable, "-c", code, "evaluate", "episodes.parquet", "--policy", "policy.parquet"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "pdwis" in done.stdout
-
-
-def test_from_a_shell(desk: Desk) -> None:
-    """A process of its own."""
-    command = [sys.executable, "-m", "semiope", "evaluate", "episodes.parquet"]
-    done = subprocess.run([*command, "--policy", "policy.parquet"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "pdwis" in done.stdout
-    failed = subprocess.run([*command, "--policy", "nowhere.csv"], capture_output=True, text=True, check=False)
-    assert failed.returncode == 2
-    assert failed.stderr.startswith("error: policy 'nowhere': nowhere.csv does not exist.")
