@@ -33,8 +33,6 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # labels may be beyond what the terminal can show
     try:
         app()
-        if sys.stdout is not None:
-            sys.stdout.flush()
     except SemiopeError as error:
         _refuse(str(error))
     except BrokenPipeError:
@@ -228,6 +226,7 @@ def _write(texts: dict[str | None, str]) -> None:
             if sys.stdout is None:
                 raise OutputError("standard output is closed.")
             sys.stdout.write(text)
+            sys.stdout.flush()
         elif target is not None:
             content = text.encode("utf-8", errors="backslashreplace")
             files[Path(target)] = functools.partial(Path.write_bytes, data=content)
