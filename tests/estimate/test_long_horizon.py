@@ -228,6 +228,20 @@ def test_an_episode_that_ends_early_beside_one_that_shrinks() -> None:
     assert found["pdwis-alive"].value == pytest.approx(0.5)
 
 
+def test_episodes_of_all_sizes_that_end_together() -> None:
+    """Ratios 3^-700 and 3^700 end where a third goes on: it then shares its steps with the second alone."""
+    found = three_actions(
+        [[B] * 700, [A] * 700, [A] * 710], [5.0, 4.0, 1.0], [0.25, 0.75, 0.0], estimators="pdwis-step"
+    )
+    assert found["pdwis-step"].value == pytest.approx(4.0 / 2 + 3**10 / (3**10 + 1), rel=1e-9)
+
+
+def test_effective_samples_beyond_the_range() -> None:
+    found = three_actions([[A] * 700, *[[B] * 700] * 9], [1.0] * 10, [0.1, 0.9, 0.0], estimators="naive-unweighted")
+    assert found["naive-unweighted"].per_episode.normalizer_exponent > 0
+    assert found["naive-unweighted"].ess == pytest.approx(1.0)
+
+
 def test_single_ratios_may_be_tiny() -> None:
     columns: dict[str, Any] = {"episode": [0, 0, 1, 1], "step": [0, 1] * 2, "state": [0] * 4, "action": [0] * 4}
     columns |= {"reward": [0.0, 1.0, 0.0, 3.0]}
