@@ -13,6 +13,7 @@ from semiope._version import __version__
 if TYPE_CHECKING:
     from semiope.data.annotations import Annotations, read_annotations
     from semiope.data.episodes import Episodes, read_episodes
+    from semiope.domains.annotators import Annotator, annotate
     from semiope.errors import (
         NotEstimatedError,
         OptionError,
@@ -24,15 +25,20 @@ if TYPE_CHECKING:
     )
     from semiope.estimate.registry import ALIASES, ESTIMATORS
     from semiope.estimate.result import Estimate
+    from semiope.models.empirical import empirical_mdp
+    from semiope.models.tabular import TabularMDP
     from semiope.pipeline import Results, evaluate
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
+    from semiope.weights.moments import WeightMoments
 
 _HOME = {
     "Annotations": "data.annotations",
     "read_annotations": "data.annotations",
     "Episodes": "data.episodes",
     "read_episodes": "data.episodes",
+    "Annotator": "domains.annotators",
+    "annotate": "domains.annotators",
     "NotEstimatedError": "errors",
     "OptionError": "errors",
     "OutputError": "errors",
@@ -43,18 +49,22 @@ _HOME = {
     "ALIASES": "estimate.registry",
     "ESTIMATORS": "estimate.registry",
     "Estimate": "estimate.result",
+    "empirical_mdp": "models.empirical",
+    "TabularMDP": "models.tabular",
     "Results": "pipeline",
     "evaluate": "pipeline",
     "estimate_behavior": "policies.behavior",
     "Policy": "policies.policy",
     "RowPolicy": "policies.policy",
     "read_policy": "policies.policy",
+    "WeightMoments": "weights.moments",
 }
 
 __all__ = [
     "ALIASES",
     "ESTIMATORS",
     "Annotations",
+    "Annotator",
     "Episodes",
     "Estimate",
     "NotEstimatedError",
@@ -67,7 +77,11 @@ __all__ = [
     "SemiopeError",
     "StatisticalWarning",
     "SupportError",
+    "TabularMDP",
+    "WeightMoments",
     "__version__",
+    "annotate",
+    "empirical_mdp",
     "estimate_behavior",
     "evaluate",
     "read_annotations",

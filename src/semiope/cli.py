@@ -101,10 +101,11 @@ def evaluate(
     report: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write the results as a web page.")] = None,
 ) -> None:
     """Estimate what policies are worth, from logged episodes and, if there are any, counterfactual annotations."""
+    from semiope._random import generator
     from semiope.report.document import document, to_json
     from semiope.report.html import page
     from semiope.report.terminal import DelayedProgress, print_document
-    from semiope.uncertainty.intervals import check_alpha, check_method, generator
+    from semiope.uncertainty.intervals import check_alpha, check_method
 
     check_alpha(alpha)
     check_method(ci)

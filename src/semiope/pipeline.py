@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, overload
 
 import numpy as np
 
+from semiope._options import check_gamma
 from semiope._version import __version__
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes, read_episodes
@@ -117,8 +117,7 @@ def evaluate(
     progress
         Called with the number of rows done and the number in all.
     """
-    if not isinstance(gamma, Real) or isinstance(gamma, bool) or not 0 <= gamma <= 1:
-        raise OptionError(f"gamma: {gamma!r} is not a number between 0 and 1.")
+    gamma = check_gamma(gamma)
     check_cell(cell)
     chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
@@ -150,7 +149,7 @@ def evaluate(
         notes = notes_on(name, evidence.logbook, names, weights=weights, asked=estimators, shared=shared)
         settings = {
             "semiope": __version__,
-            "gamma": float(gamma) + 0.0,  # no negative zero
+            "gamma": gamma,
             "episodes": episodes.n_episodes,
             "steps": episodes.n_steps,
             "cell": evidence.cells.kind,

@@ -85,6 +85,15 @@ class Vocabulary:
             )
         return ids.astype(id_dtype(len(self)))
 
+    def used(self, ids: Integers) -> tuple[Integers, Vocabulary]:
+        """Return ids into the vocabulary of those labels that occur among `ids`, and that vocabulary; -1 stays."""
+        numbers, occurring = number(ids)
+        if occurring[0] == ABSENT:
+            numbers, occurring = numbers - 1, occurring[1:]
+        return numbers.astype(id_dtype(len(occurring))), Vocabulary(
+            self.words.take(pa.array(occurring)), self.from_text
+        )
+
     def extended(self, other: Vocabulary) -> Vocabulary:
         """Return this vocabulary with the labels of `other` that it lacks put behind; ids given before stay valid."""
         if not len(self):

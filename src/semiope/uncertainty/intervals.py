@@ -8,12 +8,13 @@ cover. Estimators that normalise per step give linearised values, and it is thos
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats
+from semiope._random import Seed, generator
 from semiope.errors import OptionError, nearest
 from semiope.estimate.result import standard_error
 
@@ -34,7 +35,7 @@ def interval(
     *,
     alpha: float = 0.05,
     method: str = "t",
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
 ) -> Interval:
     """Return an interval with nominal coverage 1 - alpha; NaN for fewer than two episodes."""
     check_alpha(alpha)
@@ -61,15 +62,6 @@ def check_method(method: str) -> None:
     """Fail unless the method is known."""
     if method not in METHODS:
         raise OptionError(f"ci: {method!r} is not known.{nearest(method, METHODS)} Use one of {', '.join(METHODS)}.")
-
-
-def generator(seed: int | np.random.Generator) -> np.random.Generator:
-    """Return the random generator for a seed; fail for one that is negative."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    if not isinstance(seed, Integral) or seed < 0:
-        raise OptionError(f"seed: {seed!r} is not one of 0, 1, 2 ...")
-    return np.random.default_rng(seed)
 
 
 def _bootstrap(numerators: Floats, denominators: Floats, alpha: float, rng: np.random.Generator) -> Interval:

@@ -1,0 +1,1 @@
+"""What would happen: models in which values are known exactly."""

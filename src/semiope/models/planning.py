@@ -1,0 +1,144 @@
+"""Compiled passes over a model: backward for values and best actions, forward for state distributions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Booleans, Floats, Integers
+from semiope._compiled import compiled
+from semiope.errors import OptionError
+from semiope.models.transitions import END
+
+# Actions whose values differ by less than this are tied.
+TIE = 1e-10
+PRECISION = 1e-12
+MOST_SWEEPS = 1_000_000
+
+
+class Dynamics(NamedTuple):
+    """The arrays of a model that compiled code reads."""
+
+    offsets: Integers
+    following: Integers
+    prob: Floats
+    reward: Floats
+    reward_std: Floats
+    terminal: Booleans
+    available: Booleans
+
+
+def evaluate(model: Dynamics, probs: Floats, gamma: float, returns: Floats) -> None:
+    """Fill in Q_t(s, a), (horizon, n_states, n_actions), of a policy given per step, or with one entry for all."""
+    _evaluate(model, probs, gamma, returns)
+
+
+def best_per_step(model: Dynamics, gamma: float, horizon: int) -> Integers:
+    """The best action of each step and state, (horizon, n_states)."""
+    chosen = np.zeros((horizon, len(model.terminal)), dtype=np.int64)
+    _improve(model, gamma, np.zeros(len(model.terminal)), chosen)
+    return chosen
+
+
+def best_forever(model: Dynamics, gamma: float) -> Integers:
+    """The best action of each state, (n_states,), for an infinite horizon, by value iteration.
+
+    Stops when the values are known to PRECISION of their size: a change of at most d in one sweep leaves an error of at
+    most d gamma / (1 - gamma).
+    """
+    worth, chosen = np.zeros(len(model.terminal)), np.zeros((1, len(model.terminal)), dtype=np.int64)
+    shortfall = (1 - gamma) / gamma if 0 < gamma < 1 else 1.0
+    for _ in range(MOST_SWEEPS):
+        change = _improve(model, gamma, worth, chosen)
+        if change <= PRECISION * shortfall * max(1.0, float(np.abs(worth).max())):
+            found: Integers = chosen[0]
+            return found
+    raise OptionError(
+        f"optimal: the values for an infinite horizon with gamma {gamma:g} do not settle in {MOST_SWEEPS:,} sweeps. "
+        "Take a gamma below 1, or the finite horizon."
+    )
+
+
+def follow(model: Dynamics, probs: Floats, initial: Floats, found: Floats) -> None:
+    """Fill in the probability of a row in each state at each step, (horizon, n_states)."""
+    found[0] = initial
+    _follow(model, probs, found)
+
+
+@compiled
+def _ahead(model: Dynamics, pair: int, worth: Floats) -> float:
+    total = 0.0
+    for i in range(model.offsets[pair], model.offsets[pair + 1]):
+        if model.following[i] != END:
+            total += model.prob[i] * worth[model.following[i]]
+    return total
+
+
+@compiled
+def _evaluate(model: Dynamics, probs: Floats, gamma: float, returns: Floats) -> None:
+    horizon, n_states, n_actions = returns.shape
+    worth, earlier = np.zeros(n_states), np.zeros(n_states)
+    for step in range(horizon - 1, -1, -1):
+        policy = probs[step if len(probs) > 1 else 0]
+        for state in range(n_states):
+            total = 0.0
+            for action in range(n_actions):
+                value = np.nan
+                if model.terminal[state]:
+                    value = model.reward[state, action]
+                elif model.available[state, action]:
+                    value = model.reward[state, action] + gamma * _ahead(model, state * n_actions + action, worth)
+                returns[step, state, action] = value
+                if policy[state, action] > 0:
+                    total += policy[state, action] * value
+            earlier[state] = model.reward[state, 0] if model.terminal[state] else total
+        worth[:] = earlier
+
+
+@compiled
+def _improve(model: Dynamics, gamma: float, worth: Floats, chosen: Integers) -> float:
+    """Sweep backward once per row of `chosen`, from the values in `worth`; return the last sweep's largest change."""
+    n_states, n_actions = model.reward.shape
+    earlier, values = np.zeros(n_states), np.zeros(n_actions)
+    change = 0.0
+    for step in range(len(chosen) - 1, -1, -1):
+        change = 0.0
+        for state in range(n_states):
+            if model.terminal[state]:
+                chosen[step, state] = 0
+                earlier[state] = model.reward[state, 0]
+            else:
+                best = -np.inf
+                for action in range(n_actions):
+                    values[action] = -np.inf
+                    if model.available[state, action]:
+                        ahead = _ahead(model, state * n_actions + action, worth)
+                        values[action] = model.reward[state, action] + gamma * ahead
+                    best = max(best, values[action])
+                tie = TIE * max(1.0, abs(best))
+                for action in range(n_actions):
+                    if values[action] >= best - tie:
+                        chosen[step, state] = action
+                        break
+                earlier[state] = best
+            change = max(change, abs(earlier[state] - worth[state]))
+        worth[:] = earlier
+    return change
+
+
+@compiled
+def _follow(model: Dynamics, probs: Floats, found: Floats) -> None:
+    horizon, n_states = found.shape
+    n_actions = model.reward.shape[1]
+    for step in range(horizon - 1):
+        policy = probs[step if len(probs) > 1 else 0]
+        for state in range(n_states):
+            if found[step, state] > 0 and not model.terminal[state]:
+                for action in range(n_actions):
+                    mass = found[step, state] * policy[state, action]
+                    if mass > 0:
+                        pair = state * n_actions + action
+                        for i in range(model.offsets[pair], model.offsets[pair + 1]):
+                            if model.following[i] != END:
+                                found[step + 1, model.following[i]] += mass * model.prob[i]
