@@ -9,12 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from semiope._version import __version__
+from semiope.domains.registration import register_when_loaded
 
 if TYPE_CHECKING:
     from semiope.data.annotations import Annotations, read_annotations
     from semiope.data.episodes import Episodes, read_episodes
     from semiope.domains.annotators import Annotator, annotate
     from semiope.errors import (
+        MissingExtraError,
         NotEstimatedError,
         OptionError,
         OutputError,
@@ -39,6 +41,7 @@ _HOME = {
     "read_episodes": "data.episodes",
     "Annotator": "domains.annotators",
     "annotate": "domains.annotators",
+    "MissingExtraError": "errors",
     "NotEstimatedError": "errors",
     "OptionError": "errors",
     "OutputError": "errors",
@@ -67,6 +70,7 @@ __all__ = [
     "Annotator",
     "Episodes",
     "Estimate",
+    "MissingExtraError",
     "NotEstimatedError",
     "OptionError",
     "OutputError",
@@ -88,6 +92,8 @@ __all__ = [
     "read_episodes",
     "read_policy",
 ]
+
+register_when_loaded()
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
@@ -38,6 +39,41 @@ def write_whole(writers: Mapping[Path, Callable[[Path], object]]) -> None:
             written.unlink(missing_ok=True)
 
 
+def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> list[Path]:
+    """Let each writer fill a file of a folder, by its path within; the folder appears once all are written.
+
+    The folder must be new or empty: nothing that is there is overwritten or mixed with what is written.
+    """
+    check_new_folder(folder)
+    partial = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:100]}."))
+        for name, write in writers.items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            write(partial / name)
+        partial.chmod(0o777 & ~_umask())
+        partial.replace(folder)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}.") from None
+    finally:
+        if partial is not None and partial.exists():
+            shutil.rmtree(partial, ignore_errors=True)
+    return [folder / name for name in writers]
+
+
+def check_new_folder(folder: Path) -> None:
+    """Fail unless a folder is new or empty."""
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            kind = "holds files already" if folder.is_dir() else "is a file"
+            raise OutputError(f"{folder} {kind}. Name a new or empty folder.")
+    except (OSError, ValueError) as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"cannot write {folder}: {getattr(error, 'strerror', None) or error}.") from None
+
+
 def exists(path: Path) -> bool:
     """Whether a path exists; one that cannot exist, as when its name is too long, does not."""
     try:
@@ -54,6 +90,10 @@ def _is_regular(path: Path) -> bool:
 def _mode(target: Path) -> int:
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
+    return 0o666 & ~_umask()
+
+
+def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
-    return 0o666 & ~umask
+    return umask

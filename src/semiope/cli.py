@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -131,6 +132,63 @@ def demo() -> None:
     from semiope.example import run
 
     run()
+
+
+@app.command()
+def simulate(
+    domain: Annotated[str, typer.Argument(metavar="sepsis|bandit|tree", help="World to draw from.")],
+    out: Annotated[str, typer.Option(metavar="DIR", help="New or empty folder to write to.")],
+    episodes: Annotated[int, typer.Option(metavar="N", help="How many episodes.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Policy to evaluate; may be given several times. Default: all."),
+    ] = None,
+    annotator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,bias=B][,noise=S][,ratio=R]",
+            help="Expert who answers a share R of the questions with this bias and noise (std); may be given several "
+            "times. Default: exact answers to all.",
+        ),
+    ] = None,
+    annotate: Annotated[
+        str, typer.Option(metavar="evaluation|behavior", help="Policy whose returns the experts have in mind.")
+    ] = "evaluation",
+    propensities: Annotated[
+        bool, typer.Option("--propensities", help="Log the probability of the action taken (column behavior_prob).")
+    ] = False,
+    file_format: Annotated[str, typer.Option("--format", help="parquet, csv or feather.")] = "parquet",
+) -> None:
+    """Draw a dataset from a world in which the truth is known: episodes, policies, annotations, true values."""
+    from semiope._files import check_new_folder
+    from semiope._options import check_count
+    from semiope._random import generator
+    from semiope.domains.annotators import read_annotator
+    from semiope.domains.simulate import simulate as write_data
+    from semiope.domains.simulate import world_of
+    from semiope.report.terminal import DelayedProgress, console
+
+    check_count(episodes, "--episodes")
+    generator(seed)
+    check_new_folder(Path(out))
+    experts = [read_annotator(text) for text in annotator or []]
+    with DelayedProgress("simulating") as progress:
+        world = world_of(domain)
+        files = write_data(
+            world, Path(out), episodes, seed=seed, policies=policy or [], annotators=experts, annotate_under=annotate,
+            propensities=propensities, suffix=file_format, progress=progress,
+        )  # fmt: skip
+    found = {file.relative_to(out).as_posix(): file for file in files}
+    first = next(file for name, file in found.items() if name.startswith("policies/"))
+    answers = Path(out, "annotations", first.name)
+    printed = console()
+    printed.print(f"{len(files)} tables in {out}: episodes, behavior, states in words, truth, policies/, annotations/")
+    printed.print(
+        f"  semiope evaluate {shlex.join([str(files[0]), '--policy', str(first), '--annotations', str(answers)])} "
+        f"--gamma {world.mdp.gamma:g}",
+        soft_wrap=True,
+    )
 
 
 @app.command()

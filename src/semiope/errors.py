@@ -32,6 +32,10 @@ class NotEstimatedError(SemiopeError, KeyError):
     __str__ = Exception.__str__
 
 
+class MissingExtraError(SemiopeError, ImportError):
+    """Something needs a package that is not installed."""
+
+
 class OutputError(SemiopeError, OSError):
     """A file cannot be written."""
 

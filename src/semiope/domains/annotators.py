@@ -15,7 +15,7 @@ from semiope._random import Seed, fill, key_of
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
-from semiope.errors import OptionError, SchemaError
+from semiope.errors import OptionError, SchemaError, nearest
 from semiope.models.tabular import TabularMDP
 
 
@@ -87,6 +87,24 @@ def annotate(
         std=frozen(np.array(stated)[who]) if stated else None,
         annotator=pa.array([expert.name for expert in experts]).take(pa.array(who)),
     )
+
+
+def read_annotator(text: str) -> Annotator:
+    """Return an annotator from text such as 'nurse,bias=0.1,noise=0.2,ratio=0.5'."""
+    name, *parts = (part.strip() for part in text.split(","))
+    given: dict[str, float] = {}
+    fields = {"bias": "bias", "noise": "std", "ratio": "ratio"}
+    for part in parts:
+        word, _, number = part.partition("=")
+        if word not in fields:
+            raise OptionError(f"annotator: {text!r}: {word!r} is not one of bias, noise, ratio.{nearest(word, fields)}")
+        try:
+            given[fields[word]] = float(number)
+        except ValueError:
+            raise OptionError(f"annotator: {text!r}: {number!r} is not a number.") from None
+    if not name or "=" in name:
+        raise OptionError(f"annotator: {text!r} has no name. Use NAME[,bias=B][,noise=S][,ratio=R].")
+    return Annotator(name, **given)
 
 
 def _questions(

@@ -258,4 +258,4 @@ def describe(state: int) -> str:
 def describe_treatment(action: int) -> str:
     """An action in words, such as 'antibiotics and vasopressors'."""
     given = [name for name, on in TREATMENTS[action]._asdict().items() if on]
-    return " and ".join(given) or "nothing"
+    return " and ".join(given) or "no treatment"

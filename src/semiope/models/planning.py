@@ -29,11 +29,6 @@ class Dynamics(NamedTuple):
     available: Booleans
 
 
-def evaluate(model: Dynamics, probs: Floats, gamma: float, returns: Floats) -> None:
-    """Fill in Q_t(s, a), (horizon, n_states, n_actions), of a policy given per step, or with one entry for all."""
-    _evaluate(model, probs, gamma, returns)
-
-
 def best_per_step(model: Dynamics, gamma: float, horizon: int) -> Integers:
     """The best action of each step and state, (horizon, n_states)."""
     chosen = np.zeros((horizon, len(model.terminal)), dtype=np.int64)
@@ -60,12 +55,6 @@ def best_forever(model: Dynamics, gamma: float) -> Integers:
     )
 
 
-def follow(model: Dynamics, probs: Floats, initial: Floats, found: Floats) -> None:
-    """Fill in the probability of a row in each state at each step, (horizon, n_states)."""
-    found[0] = initial
-    _follow(model, probs, found)
-
-
 @compiled
 def _ahead(model: Dynamics, pair: int, worth: Floats) -> float:
     total = 0.0
@@ -76,7 +65,8 @@ def _ahead(model: Dynamics, pair: int, worth: Floats) -> float:
 
 
 @compiled
-def _evaluate(model: Dynamics, probs: Floats, gamma: float, returns: Floats) -> None:
+def evaluate(model: Dynamics, probs: Floats, gamma: float, returns: Floats) -> None:
+    """Fill in Q_t(s, a), (horizon, n_states, n_actions), of a policy given per step, or with one entry for all."""
     horizon, n_states, n_actions = returns.shape
     worth, earlier = np.zeros(n_states), np.zeros(n_states)
     for step in range(horizon - 1, -1, -1):
@@ -128,7 +118,8 @@ def _improve(model: Dynamics, gamma: float, worth: Floats, chosen: Integers) -> 
 
 
 @compiled
-def _follow(model: Dynamics, probs: Floats, found: Floats) -> None:
+def follow(model: Dynamics, probs: Floats, found: Floats) -> None:
+    """Fill in the probability of a row in each state at each step, (horizon, n_states), from that of the first."""
     horizon, n_states = found.shape
     n_actions = model.reward.shape[1]
     for step in range(horizon - 1):

@@ -196,7 +196,8 @@ class TabularMDP:
         """
         refuse_beyond_memory(8.0 * self.horizon * self.n_states, "distributions per step", "Take a shorter horizon.")
         found = np.zeros((self.horizon, self.n_states))
-        planning.follow(self.dynamics, self.probs(policy), self.initial, found)
+        found[0] = self.initial
+        planning.follow(self.dynamics, self.probs(policy), found)
         return found
 
     # Data ------------------------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ class TabularMDP:
         *,
         seed: Seed = 0,
         first: int = 0,
-        propensities: bool = True,
+        propensities: bool = False,
         progress: Progress | None = None,
     ) -> Episodes:
         """Draw episodes first ... first + n_episodes - 1 of the endless series that a seed stands for.
@@ -227,8 +228,7 @@ class TabularMDP:
 
     def policy(self, probs: Floats) -> Policy:
         """A policy with this model's labels from an array (n_states, n_actions), or (n_steps, n_states, n_actions)."""
-        made = Policy.from_table(probs)
-        return Policy(made.probs, made.state, made.step, self.states, self.actions)
+        return Policy.from_table(probs, states=self.states, actions=self.actions)
 
     def probs(self, policy: AnyTable, name: str = "policy") -> Floats:
         """Probabilities of a policy in this model's ids: (horizon, n_states, n_actions), or (1, ...) if stationary."""
@@ -316,7 +316,8 @@ class TabularMDP:
         paid_later = self.terminal[entry_state] & (t.following != END) & ~quiet[t.following]
         wrong = np.bincount(entry_state[paid_later], minlength=self.n_states) > 0
         what = "terminal: something is still paid after"
-        refuse_states(wrong, what, self.states, "Episodes end after a terminal state's row.")
+        way_out = "Leave out what follows a terminal state, or let it lead to terminal states that pay nothing."
+        refuse_states(wrong, what, self.states, way_out)
 
     def __repr__(self) -> str:
         return (

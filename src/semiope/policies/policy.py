@@ -36,8 +36,11 @@ class Policy(ArrowTable):
     actions: Vocabulary
 
     @classmethod
-    def from_table(cls, probs: Any) -> Policy:
-        """Build from an array (n_states, n_actions) or (n_steps, n_states, n_actions) with integer ids as labels."""
+    def from_table(cls, probs: Any, *, states: Vocabulary | None = None, actions: Vocabulary | None = None) -> Policy:
+        """Build from an array (n_states, n_actions) or (n_steps, n_states, n_actions); integer ids are the labels.
+
+        `states` and `actions` are vocabularies to use instead.
+        """
         table = as_floats(probs, "policy")
         if table.ndim not in (2, 3) or not table.size:
             raise SchemaError(
@@ -50,8 +53,8 @@ class Policy(ArrowTable):
             probs=frozen(table.reshape(-1, n_actions)),
             state=frozen(rows % n_states),
             step=None if table.ndim == 2 else frozen(rows // n_states),
-            states=Vocabulary.integers(n_states),
-            actions=Vocabulary.integers(n_actions),
+            states=Vocabulary.integers(n_states) if states is None else states,
+            actions=Vocabulary.integers(n_actions) if actions is None else actions,
         )._checked("policy")
 
     @classmethod

@@ -52,11 +52,11 @@ def print_document(content: dict[str, Any]) -> None:
 class DelayedProgress:
     """A progress bar on standard error that appears only if the work is still going on after a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str = "evaluating") -> None:
         self._progress = Progress(
-            TextColumn("evaluating"), BarColumn(), TimeRemainingColumn(), console=console(error=True), transient=True
+            TextColumn(doing), BarColumn(), TimeRemainingColumn(), console=console(error=True), transient=True
         )
-        self._task = self._progress.add_task("evaluating", total=None)
+        self._task = self._progress.add_task(doing, total=None)
         self._timer = threading.Timer(DELAY, self._progress.start)
         self._timer.daemon = True
 
