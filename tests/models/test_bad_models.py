@@ -34,14 +34,32 @@ def test_the_good_model_is_one() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"transitions": changed(GOOD["transitions"], (1, 1, 0), 0.2)}, r"sum to 0.95, not 1, for 1 pair. First: state 'storm' action 'go'"),
-        ({"transitions": changed(GOOD["transitions"], (0, 0, 0), -0.5)}, r"negative: 1 transition. First: state 'calm' action 'stay' to 'calm'"),
-        ({"transitions": changed(GOOD["transitions"], (0, 1, 0), np.nan)}, r"not a finite number: 1 transition. First: state 'calm' action 'go'"),
-        ({"transitions": changed(GOOD["transitions"], (0, 1, 0), 0.0)}, r"none is given for 1 pair. First: state 'calm' action 'go'"),
+        (
+            {"transitions": changed(GOOD["transitions"], (1, 1, 0), 0.2)},
+            r"sum to 0.95, not 1, for 1 pair. First: state 'storm' action 'go'",
+        ),
+        (
+            {"transitions": changed(GOOD["transitions"], (0, 0, 0), -0.5)},
+            r"negative: 1 transition. First: state 'calm' action 'stay' to 'calm'",
+        ),
+        (
+            {"transitions": changed(GOOD["transitions"], (0, 1, 0), np.nan)},
+            r"not a finite number: 1 transition. First: state 'calm' action 'go'",
+        ),
+        (
+            {"transitions": changed(GOOD["transitions"], (0, 1, 0), 0.0)},
+            r"none is given for 1 pair. First: state 'calm' action 'go'",
+        ),
         ({"transitions": [[0.5, 0.5]]}, r"transitions: an array of shape \(1, 2\)"),
-        ({"reward": [[0.0, np.inf], [2.0, 3.0]]}, r"reward: not a finite number in 1 pair. First: state 'calm' action 'go'"),
+        (
+            {"reward": [[0.0, np.inf], [2.0, 3.0]]},
+            r"reward: not a finite number in 1 pair. First: state 'calm' action 'go'",
+        ),
         ({"reward": [1.0, 2.0]}, r"reward: an array of shape \(2,\)"),
-        ({"reward_std": [[0.0, 0.0], [0.0, -1.0]]}, r"reward_std: negative in 1 pair. First: state 'storm' action 'go'"),
+        (
+            {"reward_std": [[0.0, 0.0], [0.0, -1.0]]},
+            r"reward_std: negative in 1 pair. First: state 'storm' action 'go'",
+        ),
         ({"reward_std": [1.0, 2.0, 3.0]}, r"reward_std: an array of shape \(3,\)"),
         ({"initial": [0.5, 0.4]}, r"initial: the probabilities sum to 0.9, not 1"),
         ({"initial": [1.5, -0.5]}, r"initial: .* 1 state. First: state 'storm'"),
@@ -52,12 +70,21 @@ def test_the_good_model_is_one() -> None:
         ({"horizon": 2.5}, r"horizon: 2.5"),
         ({"states": ["calm", "calm"]}, r"states: give 2 different labels"),
         ({"actions": ["stay"]}, r"actions: give 2 different labels"),
-        ({"terminal": np.array([False, True])}, r"terminal: the reward depends on the action in 1 state. First: state 'storm'"),
-        ({"terminal": np.array([False, True]), "reward": [[0.0, 1.0], [1.0, 1.0]]}, r"terminal: something is still paid after 1 state"),
+        (
+            {"terminal": np.array([False, True])},
+            r"terminal: the reward depends on the action in 1 state. First: state 'storm'",
+        ),
+        (
+            {"terminal": np.array([False, True]), "reward": [[0.0, 1.0], [1.0, 1.0]]},
+            r"terminal: something is still paid after 1 state",
+        ),
         ({"terminal": [0, 1]}, r"terminal: int64 of shape \(2,\); give booleans"),
-        ({"available": np.array([[True, True], [False, False]])}, r"available: no action is available in 1 state. First: state 'storm'"),
+        (
+            {"available": np.array([[True, True], [False, False]])},
+            r"available: no action is available in 1 state. First: state 'storm'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_models(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(so.SemiopeError, match=message):
         so.TabularMDP.from_dense(**{**GOOD, **changes})
@@ -72,7 +99,10 @@ SPARSE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"next_state": [2, -1]}, r"'next_state' does not exist; ids go from 0 to 1 \(or -1, if nothing follows\): 1 transition. First: state 0 action 0 to 2"),
+        (
+            {"next_state": [2, -1]},
+            r"'next_state' does not exist; ids go from 0 to 1 \(or -1, if nothing follows\): 1 transition. First: state",
+        ),
         ({"next_state": [-2, -1]}, r"'next_state' does not exist"),
         ({"state": [0, 5]}, r"'state' does not exist; ids go from 0 to 1: 1 transition. First: state 5 action 0"),
         ({"action": [0, 1]}, r"'action' does not exist; ids go from 0 to 0"),
@@ -81,7 +111,7 @@ SPARSE: dict[str, Any] = {
         ({"state": [0, 0], "next_state": [1, 1], "prob": [0.5, 0.5]}, r"state 0 action 0 lists next state 1 twice"),
         ({"next_state": [-1, -1]}, r"states: no policy can come to 1 state. First: state 1. .*allow_unreachable"),
     ],
-)  # fmt: skip
+)
 def test_bad_sparse_models(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(so.SchemaError, match=message):
         so.TabularMDP.from_sparse(**{**SPARSE, **changes})

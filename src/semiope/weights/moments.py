@@ -7,7 +7,6 @@ axis over steps makes them per step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -41,7 +40,7 @@ class WeightMoments(NamedTuple):
         return cls(np.broadcast_to(np.eye(n_actions), (n_states, n_actions, n_actions)))
 
     @classmethod
-    def mixture(cls, chances: Sequence[float], shares: Any) -> WeightMoments:
+    def mixture(cls, chances: Any, shares: Any) -> WeightMoments:
         """Weights drawn anew for each sample: `shares[k]`, (n_states, n_actions, n_actions), with `chances[k]`."""
         kinds = as_floats(shares, "weights")
         probs = as_floats(chances, "chances")
