@@ -19,7 +19,7 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(VENV)/.semiope
+bench: $(VENV)/.gym
 	$(BIN)/semiope bench
 
 format: $(VENV)/.test
@@ -36,6 +36,6 @@ $(VENV)/.semiope: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.test $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.test $(VENV)/.docs $(VENV)/.gym: $(VENV)/.%: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@

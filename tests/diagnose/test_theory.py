@@ -139,11 +139,11 @@ def test_the_naive_estimator_by_enumeration(seed: int) -> None:
     annotated = np.random.default_rng(seed).random((2, 3, 3))
     pool: list[tuple[float, int, int, float, float]] = []  # chance, state, action, mean, variance
     for s, a in np.ndindex(2, 3):
-        chance = one.mdp.initial[s] * one.behavior[0, s, a]
-        pool.append((chance, s, a, one.mdp.reward[s, a], one.mdp.reward_std[s, a] ** 2))
+        chance = float(one.mdp.initial[s] * one.behavior[0, s, a])
+        pool.append((chance, s, a, float(one.mdp.reward[s, a]), float(one.mdp.reward_std[s, a]) ** 2))
         for i in set(range(3)) - {a}:
-            mean, variance = float(one.annotation_mean[0, s, i]), float(one.annotation_variance[0, s, i])
-            pool.append((chance * annotated[s, a, i], s, i, mean, variance))
+            told = float(one.annotation_mean[0, s, i]), float(one.annotation_variance[0, s, i])
+            pool.append((chance * annotated[s, a, i], s, i, *told))
     total = sum(sample[0] for sample in pool)
     mean = second = 0.0
     for chance, s, i, m, v in pool:

@@ -101,7 +101,7 @@ SPARSE: dict[str, Any] = {
     [
         (
             {"next_state": [2, -1]},
-            r"'next_state' does not exist; ids go from 0 to 1 \(or -1, if nothing follows\): 1 transition. First: state",
+            r"'next_state' does not exist; ids go from 0 to 1 \(or -1, if nothing follows\): 1 transition.",
         ),
         ({"next_state": [-2, -1]}, r"'next_state' does not exist"),
         ({"state": [0, 5]}, r"'state' does not exist; ids go from 0 to 1: 1 transition. First: state 5 action 0"),

@@ -60,14 +60,15 @@ def annotate(
     step = episodes.step[row]
     known = returns[step, state, action]
     key, numbers = key_of(seed), _numbers(episodes)[episode]
-    uniform, gaussian = np.empty((2, len(row)))
+    uniform, gaussian = np.zeros((2, len(row)))
     parts = []
     for place, expert in enumerate(experts):
-        fill(key, numbers, step, place * mdp.n_actions + action, uniform, gaussian)
         bias, std, ratio = (
             _at(getattr(expert, name), name, returns.shape, step, state, action) for name in ("bias", "std", "ratio")
         )
         _check_range(expert.name, std, ratio)
+        if np.any(std) or np.any(ratio < 1):
+            fill(key, numbers, step, place * mdp.n_actions + action, uniform, gaussian)
         answered = np.flatnonzero(uniform < ratio)
         parts.append((answered, (known + bias + std * gaussian)[answered]))
     if not sum(len(answered) for answered, _ in parts):

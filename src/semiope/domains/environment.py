@@ -49,7 +49,7 @@ class WorldEnv(Env):
         super().reset(seed=seed)
         wanted = (options or {}).get("state")
         if wanted is not None and not self.observation_space.contains(wanted):
-            raise OptionError(f"state: {wanted!r} is not an id from 0 to {self.world.mdp.n_states - 1}.")
+            raise OptionError(f"state: {wanted} is not an id from 0 to {self.world.mdp.n_states - 1}.")
         self._state = self._draw(self._start) if wanted is None else int(wanted)
         self._elapsed, self._done, self._last_action = 0, False, None
         return np.int64(self._state), self._info()
@@ -60,7 +60,7 @@ class WorldEnv(Env):
         if self._done:
             raise OptionError("step: the episode is over. Call reset first.")
         if not self.action_space.contains(action) or not (mdp.available | mdp.terminal[:, None])[self._state, chosen]:
-            raise OptionError(f"action: {action!r} is not available in state {mdp.states[self._state]!r}.")
+            raise OptionError(f"action: {action} is not available in state {mdp.states[self._state]!r}.")
         reward = float(mdp.reward[self._state, chosen])
         if mdp.reward_std[self._state, chosen] > 0:
             reward += float(mdp.reward_std[self._state, chosen]) * float(self.np_random.normal())

@@ -1,0 +1,167 @@
+"""Simulated experts: exact where they should be, biased, noisy and silent as they are told to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import semiope as so
+from semiope.domains.annotators import annotate, read_annotator
+from semiope.domains.world import World
+from tests.domains.worlds import NAMES, all_worlds
+
+
+def rows_of(world: World, episodes: so.Episodes, annotations: so.Annotations) -> tuple[Any, ...]:
+    """Step, state, action taken and action asked about of each answer, by the world's ids."""
+    rows = episodes.rows_of(annotations.labels, annotations.episode, annotations.step, "annotations")
+    state = world.mdp.states.positions_of(episodes.states)[episodes.state[rows]]
+    taken = world.mdp.actions.positions_of(episodes.actions)[episodes.action[rows]]
+    asked = world.mdp.actions.positions_of(annotations.actions)[annotations.action]
+    return annotations.step, state, taken, asked
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_answers_to_everything_that_can_be_asked(name: str) -> None:
+    world = all_worlds()[name]
+    episodes = world.sample(300, seed=1)
+    for policy in (next(iter(world.policies)), "behavior"):
+        annotations = world.annotate(episodes, policy)
+        step, state, taken, asked = rows_of(world, episodes, annotations)
+        assert np.array_equal(annotations.value, world.mdp.action_values(world.policy(policy))[step, state, asked])
+        assert world.askable[state, taken, asked].all()
+        assert (taken != asked).all()
+        decided = episodes.action >= 0
+        all_states = world.mdp.states.positions_of(episodes.states)[episodes.state[decided]]
+        all_taken = world.mdp.actions.positions_of(episodes.actions)[episodes.action[decided]]
+        others = world.askable & ~np.eye(world.mdp.n_actions, dtype=bool)
+        assert len(annotations) == others[all_states, all_taken].sum()
+        assert so.Annotations.from_arrow(annotations.to_arrow()).to_arrow().equals(annotations.to_arrow())
+
+
+def test_bias_and_noise() -> None:
+    """One-sample tests of mean and distribution, error probability 1e-4 each."""
+    world = all_worlds()["sepsis"]
+    episodes = world.sample(3000, seed=2)
+    exact = world.annotate(episodes, "optimal")
+    off = world.annotate(episodes, "optimal", annotators=so.Annotator(bias=0.3, std=0.2), seed=3).value - exact.value
+    assert stats.kstest((off - 0.3) / 0.2, "norm").pvalue > 1e-4
+    by_pair = np.random.default_rng(0).normal(size=(1442, 8))
+    found = world.annotate(episodes, "optimal", annotators=so.Annotator(bias=by_pair))
+    _, state, _, asked = rows_of(world, episodes, found)
+    assert found.value - exact.value == pytest.approx(by_pair[state, asked])
+    by_step = np.arange(20)[:, None, None] * np.ones((20, 1442, 8))
+    found = world.annotate(episodes, "optimal", annotators=so.Annotator(bias=by_step))
+    assert found.value - exact.value == pytest.approx(found.step)
+
+
+def test_answers_are_missing_at_random_or_by_state_and_action() -> None:
+    world = all_worlds()["sepsis"]
+    episodes = world.sample(3000, seed=4)
+    everything = len(world.annotate(episodes, "optimal"))
+    some = world.annotate(episodes, "optimal", annotators=so.Annotator(ratio=0.3), seed=5)
+    assert stats.binomtest(len(some), everything, 0.3).pvalue > 1e-4
+    ratio = np.where(np.arange(8) % 2, 0.9, 0.0) * np.ones((1442, 1))
+    some = world.annotate(episodes, "optimal", annotators=so.Annotator(ratio=ratio), seed=5)
+    _, _, _, asked = rows_of(world, episodes, some)
+    assert (asked % 2 == 1).all()
+    _, _, _, all_asked = rows_of(world, episodes, world.annotate(episodes, "optimal"))
+    assert stats.binomtest(len(some), int((all_asked % 2 == 1).sum()), 0.9).pvalue > 1e-4
+
+
+def test_several_annotators_are_independent_and_named() -> None:
+    world = all_worlds()["sepsis"]
+    episodes = world.sample(2000, seed=6)
+    experts = [so.Annotator("ann", bias=0.1, std=0.2), so.Annotator("bob", std=0.5), so.Annotator("cy", ratio=0.2)]
+    found = world.annotate(episodes, "optimal", annotators=experts, seed=7)
+    assert found.annotator is not None
+    who = np.array(found.annotator.to_pylist())
+    exact = world.annotate(episodes, "optimal").value
+    ann, bob = found.value[who == "ann"] - exact - 0.1, found.value[who == "bob"] - exact
+    assert abs(stats.pearsonr(ann, bob).statistic) < 4 / len(exact) ** 0.5
+    assert ann.std() == pytest.approx(0.2, rel=0.02)
+    assert bob.std() == pytest.approx(0.5, rel=0.02)
+    assert 0.15 < (who == "cy").sum() / len(exact) < 0.25
+    assert found.std is None
+
+
+def test_draws_depend_on_seed_and_question_alone() -> None:
+    """The same for all policies, however the episodes are divided, and scaled by std and not drawn anew."""
+    world = all_worlds()["sepsis"]
+    expert = so.Annotator(std=0.2, ratio=0.5)
+    episodes = world.sample(400, seed=8)
+    whole = world.annotate(episodes, "optimal", annotators=expert, seed=9)
+    parts = [world.annotate(world.sample(200, seed=8, first=f), "optimal", annotators=expert, seed=9) for f in (0, 200)]
+    assert np.array_equal(np.concatenate([part.value for part in parts]), whole.value)
+    other = world.annotate(episodes, "behavior", annotators=expert, seed=9)
+    q = world.mdp.action_values({"a": world.policies["optimal"], "b": world.behavior})
+    step, state, _, asked = rows_of(world, episodes, whole)
+    noise = whole.value - q["a"][step, state, asked]
+    assert other.value - q["b"][step, state, asked] == pytest.approx(noise, abs=1e-12)
+    doubled = world.annotate(episodes, "optimal", annotators=so.Annotator(std=0.4, ratio=0.5), seed=9)
+    assert doubled.value - q["a"][step, state, asked] == pytest.approx(2 * noise, abs=1e-12)
+    assert not np.array_equal(world.annotate(episodes, "optimal", annotators=expert, seed=10).value, whole.value)
+
+
+def test_the_action_taken_can_be_asked_about() -> None:
+    world = all_worlds()["tree"]
+    episodes = world.sample(50, seed=1)
+    returns = world.mdp.action_values(world.behavior)
+    found = annotate(episodes, world.mdp, returns, of_action_taken=True)
+    _, _, taken, asked = rows_of(world, episodes, found)
+    assert (taken == asked).sum() == (episodes.action >= 0).sum()
+
+
+def test_stated_std() -> None:
+    world = all_worlds()["tree"]
+    episodes = world.sample(50, seed=1)
+    experts = [so.Annotator("a", std=0.2, stated_std=0.1), so.Annotator("b", stated_std=0.3)]
+    found = world.annotate(episodes, "uniform", annotators=experts)
+    assert found.std is not None
+    assert set(found.std.tolist()) == {0.1, 0.3}
+
+
+@pytest.mark.parametrize(
+    ("annotators", "message"),
+    [
+        (so.Annotator(std=-0.1), "std is -0.1"),
+        (so.Annotator(ratio=1.5), "ratio must lie between 0 and 1"),
+        (so.Annotator(bias=np.nan), "bias is not finite"),
+        (so.Annotator(bias=[1.0, 2.0]), r"bias is an array of shape \(2,\)"),
+        (so.Annotator(ratio=0.0), "not one question is answered"),
+        ([so.Annotator("a"), so.Annotator("a")], "a name of its own"),
+        ([so.Annotator("a", stated_std=0.1), so.Annotator("b")], "either all state their std"),
+        (so.Annotator(stated_std=0.0), "stated_std is 0.0"),
+    ],
+)
+def test_bad_annotators(annotators: Any, message: str) -> None:
+    world = all_worlds()["tree"]
+    with pytest.raises(so.SemiopeError, match=message):
+        world.annotate(world.sample(10), "uniform", annotators=annotators)
+
+
+def test_what_does_not_fit_together() -> None:
+    tree, sepsis = all_worlds()["tree"], all_worlds()["sepsis"]
+    with pytest.raises(so.SchemaError, match=r"returns: an array of shape \(5, 31, 2\)"):
+        annotate(sepsis.sample(5), sepsis.mdp, tree.mdp.action_values(tree.behavior))
+    with pytest.raises(so.SchemaError, match="the model has no state"):
+        annotate(all_worlds()["one-state bandit"].sample(5), tree.mdp, tree.mdp.action_values(tree.behavior))
+    with pytest.raises(so.SchemaError, match="horizon is 5"):
+        annotate(sepsis.sample(50), tree.mdp, tree.mdp.action_values(tree.behavior))
+    with pytest.raises(so.OptionError, match=r"none called 'optimum'. Did you mean 'optimal'\?"):
+        tree.policy("optimum")
+
+
+def test_annotators_from_text() -> None:
+    assert read_annotator("nurse") == so.Annotator("nurse")
+    assert read_annotator("nurse, bias=0.1,noise=0.2,ratio=.5") == so.Annotator("nurse", bias=0.1, std=0.2, ratio=0.5)
+    for text, message in {
+        "nurse,nois=1": "Did you mean 'noise'",
+        "nurse,bias=much": "'much' is not a number",
+        "bias=1": "has no name",
+        "": "has no name",
+    }.items():
+        with pytest.raises(so.OptionError, match=message):
+            read_annotator(text)
