@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import semiope as so
-from semiope._random import fill, generator, key_of, philox
+from semiope._random import ANNOTATIONS, EPISODES, fill, generator, key_of, philox
 
 
 # Known answers of Philox4x32-10 published with it (Random123, kat_vectors): counter, key, result.
@@ -33,7 +33,9 @@ def test_philox_gives_the_published_answers(
 def draws(seed: int, episode: range, step: int = 0, purpose: int = 0) -> tuple[np.ndarray, np.ndarray]:
     numbers = np.array(episode)
     uniform, gaussian = np.empty((2, len(numbers)))
-    fill(key_of(seed), numbers, np.full_like(numbers, step), np.full_like(numbers, purpose), uniform, gaussian)
+    fill(
+        key_of(seed, EPISODES), numbers, np.full_like(numbers, step), np.full_like(numbers, purpose), uniform, gaussian
+    )
     return uniform, gaussian
 
 
@@ -59,10 +61,11 @@ def test_numbers_depend_on_what_they_are_for_alone() -> None:
 
 
 def test_seeds() -> None:
-    assert key_of(3) == key_of(3) != key_of(4)
-    assert key_of(np.random.default_rng(3)) == key_of(np.random.default_rng(3))
+    assert key_of(3, EPISODES) == key_of(3, EPISODES)
+    assert len({int(key_of(seed, stream)) for seed in (3, 4) for stream in (EPISODES, ANNOTATIONS)}) == 4
+    assert key_of(np.random.default_rng(3), EPISODES) == key_of(np.random.default_rng(3), EPISODES)
     rng = np.random.default_rng(0)
     assert generator(rng) is rng
     for wrong in (-1, 1.5, "7", None, True):
         with pytest.raises(so.OptionError, match="seed"):
-            key_of(wrong)  # type: ignore[arg-type]
+            key_of(wrong, EPISODES)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from semiope._compiled import compiled
 from semiope.errors import OptionError
 
 Seed = int | np.random.Generator
+EPISODES, ANNOTATIONS = 0, 1
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -32,11 +33,14 @@ def generator(seed: Seed) -> np.random.Generator:
     return np.random.default_rng(_checked(seed))
 
 
-def key_of(seed: Seed) -> np.uint64:
-    """Return the key of all counter-based draws made with a seed."""
+def key_of(seed: Seed, stream: int) -> np.uint64:
+    """Return the key of all counter-based draws made with a seed, for one use of it.
+
+    Uses are numbered, so that episodes and annotations drawn with the same seed have nothing in common.
+    """
     if isinstance(seed, np.random.Generator):
         return seed.integers(2**64, dtype=np.uint64)
-    return np.uint64(np.random.SeedSequence(_checked(seed)).generate_state(1, np.uint64)[0])
+    return np.uint64(np.random.SeedSequence([_checked(seed), stream]).generate_state(1, np.uint64)[0])
 
 
 def _checked(seed: object) -> int:

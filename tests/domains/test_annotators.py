@@ -105,6 +105,28 @@ def test_draws_depend_on_seed_and_question_alone() -> None:
     assert not np.array_equal(world.annotate(episodes, "optimal", annotators=expert, seed=10).value, whole.value)
 
 
+def test_one_seed_for_episodes_and_annotations_does_not_couple_them() -> None:
+    """Whether a question is answered, and its noise, have nothing to do with what was drawn in the episode."""
+    world = all_worlds()["tree"]
+    episodes = world.sample(20_000, seed=5)
+    found = world.annotate(episodes, "uniform", annotators=so.Annotator(std=1.0, ratio=0.5), seed=5)
+    rows = episodes.rows_of(found.labels, found.episode, found.step, "annotations")
+    answered = np.zeros(episodes.n_steps, dtype=bool)
+    answered[rows] = True
+    decided = episodes.action >= 0
+    table = np.histogram2d(answered[decided], episodes.action[decided], bins=2)[0]
+    assert stats.chi2_contingency(table).pvalue > 1e-4
+    exact = world.annotate(episodes, "uniform")
+    noise = found.value - exact.value[np.isin(_codes(exact), _codes(found))]
+    returned = episodes.reward[episodes.offsets[1:] - 1][found.episode]
+    assert stats.pearsonr(noise, returned).pvalue > 1e-4
+
+
+def _codes(annotations: so.Annotations) -> Any:
+    labels = annotations.labels.words.to_numpy()[annotations.episode]
+    return (labels * 100 + annotations.step) * 10 + annotations.action
+
+
 def test_the_action_taken_can_be_asked_about() -> None:
     world = all_worlds()["tree"]
     episodes = world.sample(50, seed=1)

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 
 import semiope as so
+from semiope.domains import sepsis
 from tests.conftest import reference
 
-Floats = NDArray[np.float64]
-N_STATES, N_ACTIONS, HORIZON, GAMMA = 1442, 8, 20, 0.99
-
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
-
-
-@cache
-def mdp() -> dict[str, NDArray[Any]]:
-    with np.load(reference("sepsis/mdp.npz")) as found:
-        return {name: found[name] for name in found}
 
 
 @cache
@@ -48,75 +39,34 @@ def dataset(run: int) -> so.Episodes:
     return so.read_episodes(table.filter(pc.equal(table["run"], run)))
 
 
-def exact_returns(policy: Floats) -> Floats:
-    """Finite-horizon Q_t(s, a) of a policy, discounted from its own step."""
-    m = mdp()
-    pair = m["a"].astype(np.int64) * N_STATES + m["s"]
-    worth, returns = np.zeros(N_STATES), np.empty((HORIZON, N_STATES, N_ACTIONS))
-    for step in range(HORIZON - 1, -1, -1):
-        ahead = np.bincount(pair, weights=m["p"] * worth[m["s_next"]], minlength=N_ACTIONS * N_STATES)
-        returns[step] = m["R"] + GAMMA * ahead.reshape(N_ACTIONS, N_STATES).T
-        worth = (policy * returns[step]).sum(axis=1)
-    return returns
+def policy_of(number: int) -> so.Policy:
+    """Of 26; number 0 is the optimal one. Their tables are held against the golden ones elsewhere."""
+    return list(sepsis.world().policies.values())[number]
 
 
-def chosen(actions: NDArray[Any]) -> Floats:
-    return np.eye(N_ACTIONS)[actions.astype(np.int64)]
-
-
-@cache
-def behavior_returns() -> Floats:
-    best = chosen(mdp()["pi_star"])
-    other = chosen(mdp()["pi_star"].astype(np.int64) ^ 1)
-    return exact_returns(0.9 * best + 0.1 * other)
-
-
-@cache
-def evaluation_returns(number: int) -> Floats:
-    return exact_returns(chosen(mdp()["pol_actions"][number]))
-
-
-def annotate(episodes: so.Episodes, returns: Floats) -> so.Annotations:
+def annotate(episodes: so.Episodes, policy: so.Policy) -> so.Annotations:
     """Annotate the other vasopressor choice at every decision but one at a truncated step 19."""
-    keep = (episodes.action >= 0) & (episodes.step != HORIZON - 1)
-    step = episodes.step[keep]
-    episode = np.repeat(np.arange(episodes.n_episodes), episodes.lengths)[keep]
-    state = episodes.states.words.to_numpy()[episodes.state[keep]]
-    other = episodes.actions.words.to_numpy()[episodes.action[keep]] ^ 1
-    return so.Annotations.from_arrays(
-        episode=episodes.labels.words.to_numpy()[episode], step=step, action=other, value=returns[step, state, other]
-    )
+    before_last = so.Annotator(ratio=np.arange(20)[:, None, None] < 19 * np.ones((20, 1442, 8)))
+    return sepsis.world().annotate(episodes, policy, annotators=before_last)
 
 
 def assert_golden(experiment: str, number: int, run: int, ordinary: so.Estimate, weighted: so.Estimate) -> None:
-    flips, seed = int(mdp()["pol_flip_num"][number]), int(mdp()["pol_flip_seed"][number])
+    flips, seed = [(0, 0), *product(sepsis.FLIPS, sepsis.FLIP_SEEDS)][number]
     expected = golden()[experiment, flips, seed, run]
     assert (ordinary.value, weighted.value, ordinary.ess) == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-def test_exact_returns_give_the_known_policy_values() -> None:
-    for number in (0, 25):
-        policy = chosen(mdp()["pol_actions"][number])
-        value = mdp()["isd"] @ (policy * evaluation_returns(number)[0]).sum(axis=1)
-        assert value == pytest.approx(float(mdp()["pol_value"][number]), abs=1e-12)
-
-
-ANNOTATIONS: dict[str, Callable[[int], Floats]] = {
-    "Qe": evaluation_returns,
-    "Qb": lambda _: behavior_returns(),
-    "0": lambda _: np.zeros((HORIZON, N_STATES, N_ACTIONS)),
-}
-
-
 @pytest.mark.parametrize("run", range(5))
-@pytest.mark.parametrize("kind", ANNOTATIONS)
+@pytest.mark.parametrize("kind", ["Qe", "Qb", "0"])
 def test_pdis_and_c_pdis(kind: str, run: int) -> None:
     episodes = dataset(run)
     for number in range(26):
-        policy = so.Policy.deterministic(mdp()["pol_actions"][number], N_ACTIONS)
-        annotations = annotate(episodes, ANNOTATIONS[kind](number))
+        policy = policy_of(number)
+        annotations = annotate(episodes, sepsis.world().behavior if kind == "Qb" else policy)
+        if kind == "0":
+            annotations = replace(annotations, value=np.zeros(len(annotations)))
         names = ["pdis", "pdwis", "c-pdis", "c-pdwis"]
-        found = so.evaluate(episodes, policy, annotations=annotations, cell="step,state", estimators=names, gamma=GAMMA)
+        found = so.evaluate(episodes, policy, annotations=annotations, cell="step,state", estimators=names, gamma=0.99)
         assert_golden("pdis", number, run, found["pdis"], found["pdwis"])
         assert_golden(f"c-pdis (G={kind})", number, run, found["c-pdis"], found["c-pdwis"])
 
@@ -127,11 +77,10 @@ def test_naive(kind: str, run: int) -> None:
     """Softened policies, a stationary behaviour policy counted in the augmented data: the authors' conventions."""
     episodes = dataset(run)
     for number in range(26):
-        policy = so.Policy.deterministic(mdp()["pol_actions"][number], N_ACTIONS).soften(0.01)
-        # Policy 0 is the optimal one.
-        annotations = annotate(episodes, evaluation_returns(number if kind == "Qe" else 0))
+        policy = policy_of(number).soften(0.01)
+        annotations = annotate(episodes, policy_of(number if kind == "Qe" else 0))
         names = [f"naive-{form}{end}" for form in ("unweighted", "weighted") for end in ("", "-wis")]
-        found = so.evaluate(episodes, policy, annotations=annotations, estimators=names, gamma=GAMMA)
+        found = so.evaluate(episodes, policy, annotations=annotations, estimators=names, gamma=0.99)
         for form in ("unweighted", "weighted"):
             name = f"naive-{form}"
             assert_golden(f"{name} (G={kind})", number, run, found[name], found[f"{name}-wis"])

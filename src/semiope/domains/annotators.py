@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen, id_dtype
 from semiope._memory import refuse_beyond_memory
-from semiope._random import Seed, fill, key_of
+from semiope._random import ANNOTATIONS, Seed, fill, key_of
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
@@ -59,7 +59,7 @@ def annotate(
     episode = np.repeat(np.arange(episodes.n_episodes), episodes.lengths)[row]
     step = episodes.step[row]
     known = returns[step, state, action]
-    key, numbers = key_of(seed), _numbers(episodes)[episode]
+    key, numbers = key_of(seed, ANNOTATIONS), _numbers(episodes)[episode]
     uniform, gaussian = np.zeros((2, len(row)))
     parts = []
     for place, expert in enumerate(experts):

@@ -16,6 +16,7 @@ import numpy as np
 from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
+from semiope.models.tabular import TabularMDP
 from semiope.policies.policy import Policy
 
 STATES = ("stable", "worse", "critical", "recovered", "died")
@@ -31,7 +32,7 @@ NEXT = np.array(
         [[0.00, 0.10, 0.50, 0.00, 0.40], [0.00, 0.25, 0.50, 0.00, 0.25], [0.05, 0.45, 0.40, 0.00, 0.10]],
     ]
 )
-ADMITTED = np.array([0.45, 0.40, 0.15])
+ADMITTED = np.array([0.45, 0.40, 0.15, 0.00, 0.00])
 TODAY = np.array([[0.80, 0.20, 0.00], [0.25, 0.65, 0.10], [0.10, 0.90, 0.00]])
 PROPOSED = np.array([[0.70, 0.30, 0.00], [0.00, 0.70, 0.30], [0.00, 0.00, 1.00]])
 
@@ -49,12 +50,13 @@ class Example(NamedTuple):
 
 def make() -> Example:
     """Simulate the ward."""
-    rng = np.random.default_rng(SEED)
-    returns = _returns(PROPOSED)
+    rng, ward = np.random.default_rng(SEED), model()
+    today, proposed = _policy(TODAY), _policy(PROPOSED)
+    returns = ward.action_values(proposed)
     logs: dict[str, list[object]] = {name: [] for name in ("episode", "step", "state", "action", "reward")}
     answers: dict[str, list[object]] = {name: [] for name in ("episode", "step", "action", "value", "annotator")}
     for patient in range(PATIENTS):
-        state, step, name = int(rng.choice(3, p=ADMITTED)), 0, f"patient-{patient:03d}"
+        state, step, name = int(rng.choice(3, p=ADMITTED[:3])), 0, f"patient-{patient:03d}"
         while True:
             decides = state < 3 and step < DECISIONS
             action = int(rng.choice(3, p=TODAY[state])) if decides else -1
@@ -74,25 +76,25 @@ def make() -> Example:
     return Example(
         Episodes.from_arrow(logs),
         Annotations.from_arrow(answers),
-        _policy(TODAY),
-        _policy(PROPOSED),
-        _value(TODAY),
-        _value(PROPOSED),
+        today,
+        proposed,
+        ward.value(today),
+        ward.value(proposed),
     )
 
 
-def _returns(policy: Floats) -> Floats:
-    """Exact expected return (n_decisions, n_states, n_actions) of following `policy` after an action."""
-    returns = np.zeros((DECISIONS, 3, 3))
-    worth = OUTCOME
-    for step in range(DECISIONS - 1, -1, -1):
-        returns[step] = NEXT @ worth
-        worth = np.concatenate([(policy * returns[step]).sum(axis=1), OUTCOME[3:]])
-    return returns
-
-
-def _value(policy: Floats) -> float:
-    return float(ADMITTED @ (policy * _returns(policy)[0]).sum(axis=1))
+def model() -> TabularMDP:
+    """The ward as a model; what patients are worth whose stay is over is seen on one more day."""
+    ended = np.zeros((2, 3, 5))
+    return TabularMDP.from_dense(
+        np.concatenate([NEXT, ended]),
+        reward=OUTCOME[:, None].repeat(3, axis=1),
+        initial=ADMITTED,
+        terminal=np.arange(5) >= 3,
+        horizon=DECISIONS + 1,
+        states=STATES,
+        actions=ACTIONS,
+    )
 
 
 def _policy(probs: Floats) -> Policy:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
-from semiope._random import Seed, key_of, normal, uniforms
+from semiope._random import EPISODES, Seed, key_of, normal, uniforms
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.models.planning import Dynamics
@@ -66,7 +66,7 @@ def draw(
     progress: Progress | None = None,
 ) -> Rows:
     """Draw n episodes from number `first` on."""
-    key = key_of(seed)
+    key = key_of(seed, EPISODES)
     arrival = np.empty(len(model.prob))
     _accumulate(model.offsets, model.prob, arrival)
     tables = Tables(np.cumsum(initial), np.cumsum(probs, axis=2), probs, arrival)
