@@ -62,7 +62,7 @@ def test_numbers_depend_on_what_they_are_for_alone() -> None:
 
 def test_seeds() -> None:
     assert key_of(3, EPISODES) == key_of(3, EPISODES)
-    assert len({int(key_of(seed, stream)) for seed in (3, 4) for stream in (EPISODES, ANNOTATIONS)}) == 4
+    assert len({int(key_of(seed, stream)) for seed in (3, 4, 3 + 2**32) for stream in (EPISODES, ANNOTATIONS)}) == 6
     assert key_of(np.random.default_rng(3), EPISODES) == key_of(np.random.default_rng(3), EPISODES)
     rng = np.random.default_rng(0)
     assert generator(rng) is rng

@@ -40,7 +40,7 @@ def key_of(seed: Seed, stream: int) -> np.uint64:
     """
     if isinstance(seed, np.random.Generator):
         return seed.integers(2**64, dtype=np.uint64)
-    return np.uint64(np.random.SeedSequence([_checked(seed), stream]).generate_state(1, np.uint64)[0])
+    return np.uint64(np.random.SeedSequence(_checked(seed), spawn_key=(stream,)).generate_state(1, np.uint64)[0])
 
 
 def _checked(seed: object) -> int:
