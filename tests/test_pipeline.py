@@ -146,3 +146,31 @@ def test_propensities_of_actions_not_taken_are_not_made_up() -> None:
     )
     with pytest.raises(so.SupportError, match="those of others are not known"):
         evidence.behavior.lookup.annotated(slice(0, 1))
+
+
+def test_ratios_that_do_not_average_one_are_told() -> None:
+    """Few samples per state and true propensities: mean weights of actions that were not logged are not known."""
+    from semiope.domains import sepsis
+
+    world = sepsis.world()
+    policy = world.policies["optimal"]
+    episodes = world.sample(300, seed=0, propensities=True)
+    annotations = world.annotate(episodes, policy)
+    with pytest.warns(
+        so.StatisticalWarning, match=r"ratios of c-pdis average 1\.\d+ where 1 is expected.*behavior='count'"
+    ):
+        so.evaluate(episodes, policy, annotations=annotations, estimators=["c-pdis"], gamma=0.99)
+    counted = so.evaluate(
+        episodes, policy, annotations=annotations, estimators=["c-pdis"], behavior="count", gamma=0.99
+    )
+    assert counted.warnings == []
+
+
+def test_the_way_out_is_not_what_was_done_already() -> None:
+    from semiope.domains import tree
+
+    world = tree.tree(behavior=(1.0, 0.0))
+    episodes = world.sample(100, seed=0)
+    annotations = world.annotate(episodes, "uniform")
+    with pytest.warns(so.StatisticalWarning, match="They are annotated: use the estimators that listen"):
+        so.evaluate(episodes, world.policies["uniform"], annotations=annotations, estimators=["pdis", "c-pdis"])

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from semiope.pipeline import Results, evaluate
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
-    from semiope.weights.moments import WeightMoments
 
 _HOME = {
     "Annotations": "data.annotations",
@@ -60,7 +59,6 @@ _HOME = {
     "Policy": "policies.policy",
     "RowPolicy": "policies.policy",
     "read_policy": "policies.policy",
-    "WeightMoments": "weights.moments",
 }
 
 __all__ = [
@@ -82,7 +80,6 @@ __all__ = [
     "StatisticalWarning",
     "SupportError",
     "TabularMDP",
-    "WeightMoments",
     "__version__",
     "annotate",
     "empirical_mdp",

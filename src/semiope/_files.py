@@ -40,20 +40,28 @@ def write_whole(writers: Mapping[Path, Callable[[Path], object]]) -> None:
 
 
 def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> list[Path]:
-    """Let each writer fill a file of a folder, by its path within; the folder appears once all are written.
+    """Let each writer fill a file of a folder, by its path within; they appear there once all are written.
 
-    The folder must be new or empty: nothing that is there is overwritten or mixed with what is written.
+    The folder must be new or empty: nothing that is there is overwritten or mixed with what is written. Links are
+    followed.
     """
     check_new_folder(folder)
-    partial = None
+    target, partial = Path(os.path.realpath(folder)), None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:100]}."))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:100]}."))
         for name, write in writers.items():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             write(partial / name)
         partial.chmod(0o777 & ~_umask())
-        partial.replace(folder)
+        check_new_folder(target)
+        if target.exists():  # someone may be in it: it is filled rather than replaced
+            for written in partial.iterdir():
+                written.replace(target / written.name)
+        else:
+            partial.replace(target)
+    except OutputError:
+        raise
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}.") from None
     finally:
@@ -65,13 +73,12 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], object]]) 
 def check_new_folder(folder: Path) -> None:
     """Fail unless a folder is new or empty."""
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            kind = "holds files already" if folder.is_dir() else "is a file"
-            raise OutputError(f"{folder} {kind}. Name a new or empty folder.")
+        found = [] if not folder.exists() else ["a file"] if not folder.is_dir() else [*folder.iterdir()]
     except (OSError, ValueError) as error:
-        if isinstance(error, OutputError):
-            raise
         raise OutputError(f"cannot write {folder}: {getattr(error, 'strerror', None) or error}.") from None
+    if found:
+        kind = "is a file" if found == ["a file"] else "holds files already"
+        raise OutputError(f"{folder} {kind}. Name a new or empty folder.")
 
 
 def exists(path: Path) -> bool:

@@ -1,10 +1,14 @@
-"""Checks of single numbers that users pass."""
+"""Arguments that many functions share: what they are, and checks of single numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 
 from semiope.errors import OptionError
+
+# Called with how much is done and how much there is in all.
+Progress = Callable[[int, int], None]
 
 
 def check_gamma(gamma: object) -> float:

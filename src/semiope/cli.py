@@ -147,8 +147,8 @@ def simulate(
     annotator: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[,bias=B][,noise=S][,ratio=R]",
-            help="Expert who answers a share R of the questions with this bias and noise (std); may be given several "
+            metavar="NAME[,bias=B][,std=S][,ratio=R]",
+            help="Expert who answers a share R of the questions with this bias and std of noise; may be given several "
             "times. Default: exact answers to all.",
         ),
     ] = None,
@@ -161,7 +161,6 @@ def simulate(
     file_format: Annotated[str, typer.Option("--format", help="parquet, csv or feather.")] = "parquet",
 ) -> None:
     """Draw a dataset from a world in which the truth is known: episodes, policies, annotations, true values."""
-    from semiope._files import check_new_folder
     from semiope._options import check_count
     from semiope._random import generator
     from semiope.domains.annotators import read_annotator
@@ -171,24 +170,17 @@ def simulate(
 
     check_count(episodes, "--episodes")
     generator(seed)
-    check_new_folder(Path(out))
+    if not out:
+        raise OptionError("--out: name a folder.")
     experts = [read_annotator(text) for text in annotator or []]
     with DelayedProgress("simulating") as progress:
-        world = world_of(domain)
-        files = write_data(
-            world, Path(out), episodes, seed=seed, policies=policy or [], annotators=experts, annotate_under=annotate,
-            propensities=propensities, suffix=file_format, progress=progress,
+        written = write_data(
+            world_of(domain), Path(out), episodes, seed=seed, policies=policy or [], annotators=experts,
+            annotate_under=annotate, propensities=propensities, suffix=file_format, progress=progress,
         )  # fmt: skip
-    found = {file.relative_to(out).as_posix(): file for file in files}
-    first = next(file for name, file in found.items() if name.startswith("policies/"))
-    answers = Path(out, "annotations", first.name)
     printed = console()
-    printed.print(f"{len(files)} tables in {out}: episodes, behavior, states in words, truth, policies/, annotations/")
-    printed.print(
-        f"  semiope evaluate {shlex.join([str(files[0]), '--policy', str(first), '--annotations', str(answers)])} "
-        f"--gamma {world.mdp.gamma:g}",
-        soft_wrap=True,
-    )
+    printed.print(f"{len(written.files)} files in {out}: episodes, policies/, annotations/, truth ... For instance:")
+    printed.print(f"  {shlex.join(written.command)}", soft_wrap=True, markup=False)
 
 
 @app.command()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
 
-from semiope._options import check_gamma
+from semiope._options import Progress, check_gamma
 from semiope._version import __version__
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnose.notes import notes_on
-from semiope.diagnose.numbers import judge_numbers
+from semiope.diagnose.numbers import judge_normalizers, judge_numbers
 from semiope.diagnose.support import judge_propensities, judge_support
 from semiope.errors import NotEstimatedError, OptionError, StatisticalWarning, nearest
 from semiope.estimate.evidence import Evidence, gather
@@ -26,7 +26,6 @@ from semiope.policies.cells import check_cell
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 
 Names = Sequence[str] | str | None
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +176,7 @@ def _evaluate_one(
     masses, messages = judge_support(problem, names)
     messages += judge_propensities(problem, names)
     messages += judge_numbers(problem.name, estimates)
+    messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0))
     for message in messages:
         warnings.warn(StatisticalWarning(message), stacklevel=3)
     annotations = problem.annotations

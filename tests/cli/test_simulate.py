@@ -14,6 +14,7 @@ import pytest
 import semiope as so
 from semiope.cli import main
 from semiope.domains import simulate
+from semiope.models.places import places_of_answers
 
 
 def run(*words: str) -> int:
@@ -47,7 +48,10 @@ def test_written_tables_can_be_evaluated(domain: str, tmp_path: Path, capsys: py
     (found,) = json.loads(results.read_text())["estimates"]
     assert abs(found["value"] - truth[name]) < 4 * found["std_error"]
     glossary = pq.read_table(out / "states.parquet").to_pylist()
-    assert glossary[0] == {"state": world.mdp.states[0], "meaning": world.words[0]}
+    about = json.loads((out / "about.json").read_text())
+    assert (about["world"], about["seed"], about["gamma"]) == (world.name, 3, world.mdp.gamma)
+    assert about["annotators"] == [{"name": "expert", "bias": 0.0, "std": 0.0, "ratio": 1.0}]
+    assert glossary[0] == {"state": world.mdp.states[0], "meaning": world.state_words[0]}
     behavior = so.read_policy(out / "behavior.parquet")
     assert isinstance(behavior, so.Policy)
     assert np.array_equal(world.mdp.probs(behavior), world.mdp.probs(world.behavior))
@@ -85,7 +89,7 @@ def test_options(tmp_path: Path) -> None:
         (["tree", "--episodes", "-5"], "--episodes: -5"),
         (["tree", "--seed", "-1"], "seed: -1"),
         (["tree", "--policy", "best"], "none called 'best'"),
-        (["tree", "--annotator", "a,noise=-1"], "std is -1"),
+        (["tree", "--annotator", "a,std=-1"], "std is -1"),
         (["tree", "--annotator", "a,ratio=2"], "ratio must lie"),
         (["tree", "--annotator", "a", "--annotator", "a"], "name of its own"),
         (["tree", "--annotate", "nobody"], "neither"),
@@ -116,6 +120,37 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, capsys: pyt
     (tmp_path / "empty").mkdir()
     assert run("simulate", "tree", "--out", str(tmp_path / "empty")) == 0
     assert (tmp_path / "empty" / "episodes.parquet").exists()
+
+
+def test_links_and_the_folder_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert run("simulate", "tree", "--out", str(tmp_path / "link")) == 0
+    assert (tmp_path / "real" / "episodes.parquet").exists()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert run("simulate", "tree", "--out", ".") == 0
+    assert Path("policies", "optimal.parquet").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link", "real"]
+
+
+def test_a_generator_gives_every_policy_the_same_noise(tmp_path: Path) -> None:
+    expert = so.Annotator(std=1.0)
+    world = simulate.world_of("tree")
+    rng = np.random.default_rng(0)
+    simulate.simulate(world, tmp_path / "data", 20, seed=rng, annotators=[expert], policies=["uniform", "mostly-y"])
+    episodes = so.read_episodes(tmp_path / "data" / "episodes.parquet")
+    noise = []
+    for name in ("uniform", "mostly-y"):
+        found = so.read_annotations(tmp_path / "data" / "annotations" / f"{name}.parquet")
+        places = places_of_answers(world.mdp, episodes, found)
+        noise.append(found.value - places.read(world.mdp.action_values(world.policies[name])))
+    assert noise[0] == pytest.approx(noise[1], abs=1e-12)
+
+
+def test_todays_policy_is_listed_once(tmp_path: Path) -> None:
+    assert run("simulate", "tree", "--policy", "behavior", "--out", str(tmp_path / "data")) == 0
+    assert pq.read_table(tmp_path / "data" / "truth.parquet")["policy"].to_pylist() == ["behavior"]
 
 
 def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

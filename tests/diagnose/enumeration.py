@@ -7,13 +7,15 @@ from a few kinds. Nothing here uses the formulas of the theory.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import semiope as so
-from semiope.diagnose.theory import Setting
+from semiope.diagnose.setting import Setting
+from semiope.weights.moments import WeightMoments
 from tests.models.test_tabular import dense
 
 Floats = NDArray[np.float64]
@@ -25,6 +27,12 @@ class Example(NamedTuple):
     setting: Setting
     chances: Floats
     kinds: Floats  # (kinds, n_states, taken, actions)
+
+
+def everything_annotated(setting: Setting) -> Setting:
+    """The same with weights that always listen to every action, as C* assumes."""
+    n = setting.mdp.n_actions
+    return replace(setting, weights=WeightMoments(np.full((1, setting.mdp.n_states, n, n), 1 / n)))
 
 
 class Distribution(NamedTuple):
@@ -77,7 +85,7 @@ def example(
         mdp,
         behavior,
         evaluation,
-        weights=so.WeightMoments.mixture(chances, kinds),
+        weights=WeightMoments.mixture(chances, kinds),
         annotation_bias=rng.normal(size=shape) if biased else 0.0,
         annotation_std=rng.random(shape),
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import semiope as so
 from semiope.diagnose import sequential, theory
 from semiope.domains import bandit, tree
-from tests.diagnose.enumeration import distribution, example
+from tests.diagnose.enumeration import distribution, everything_annotated, example
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 3), st.integers(2, 3))
@@ -29,7 +29,8 @@ def test_bias_and_variance_equal_enumeration(seed: int, size: tuple[int, int], b
     assert theory.variance_is(setting).total == pytest.approx(plain.variance, abs=1e-9)
     assert theory.bias_c_is(setting).total == pytest.approx(augmented.mean - setting.value, abs=1e-9)
     assert theory.variance_c_is(setting).total == pytest.approx(augmented.variance, abs=1e-9)
-    assert theory.variance_c_star_is(setting).total == pytest.approx(star.variance, abs=1e-9)
+    annotated = everything_annotated(setting)
+    assert theory.variance_c_star_is(annotated).total == pytest.approx(star.variance, abs=1e-9)
 
 
 @given(seeds, sizes)
@@ -51,10 +52,8 @@ def test_the_bias_is_split_by_its_causes(seed: int, size: tuple[int, int]) -> No
 def test_proposition_3_annotations_reduce_bias(seed: int, size: tuple[int, int]) -> None:
     """Perfect annotations, no negative reward, and an annotated action that the logs lack: less bias."""
     one = example(seed, n_states=size[0], n_actions=size[1], biased=False).setting
-    mdp = so.TabularMDP.from_dense(
-        None, reward=np.abs(one.mdp.reward), reward_std=one.mdp.reward_std, initial=one.mdp.initial, horizon=1
-    )
-    weights = so.WeightMoments(one.weights.mean[0], None)
+    mdp = so.TabularMDP.one_step(np.abs(one.mdp.reward), reward_std=one.mdp.reward_std, initial=one.mdp.initial)
+    weights = theory.WeightMoments(one.weights.mean[0], None)
     setting = theory.Setting.of(mdp, one.behavior[0], one.evaluation[0], weights=weights)
     lacking = theory.unsupported_actions(setting)
     gained = lacking.logged & ~lacking.augmented & (setting.evaluation > 0) & (mdp.reward > 0)
@@ -98,12 +97,12 @@ def test_terms_vanish_when_the_paper_says_so(seed: int, size: tuple[int, int]) -
     constant = theory.variance_c_is(theory.Setting.of(one.mdp, behavior, evaluation, weights=one.weights.mean[0]))
     assert constant[4:] == (0.0, 0.0, 0.0, 0.0)
     same = theory.Setting.of(
-        one.mdp, behavior, evaluation, weights=so.WeightMoments(*(m[0] for m in one.weights if m is not None)),
+        one.mdp, behavior, evaluation, weights=theory.WeightMoments(*(m[0] for m in one.weights if m is not None)),
         annotation_std=one.mdp.reward_std,
     )  # fmt: skip
     terms = theory.variance_c_is(same)
     assert (terms.annotation, terms.weight_annotation) == (0.0, 0.0)
-    factual = so.WeightMoments.factual(*one.mdp.reward.shape)
+    factual = theory.WeightMoments.factual(*one.mdp.reward.shape)
     ignoring = theory.Setting.of(
         one.mdp, behavior, evaluation, weights=factual, annotation_bias=5.0, annotation_std=7.0
     )
@@ -164,7 +163,7 @@ def test_moments_of_equal_weights_under_missing_annotations(seed: int, n_actions
     annotated = np.where(
         rng.random((2, n_actions, n_actions)) < 0.3, rng.integers(2), rng.random((2, n_actions, n_actions))
     )
-    found = so.WeightMoments.equal(annotated)
+    found = theory.WeightMoments.equal(annotated)
     for s, a in np.ndindex(2, n_actions):
         others = [i for i in range(n_actions) if i != a]
         mean, second = np.zeros(n_actions), np.zeros((n_actions, n_actions))
@@ -183,7 +182,7 @@ def test_moments_of_equal_weights_under_missing_annotations(seed: int, n_actions
 def test_weights_are_those_that_evaluate_counts() -> None:
     """Moments under missing annotations, against the weights that a large simulated dataset has."""
     world = bandit.bandit(np.zeros((1, 3)), 1.0, behavior=[[0.5, 0.3, 0.2]])
-    moments = so.WeightMoments.equal(np.full((1, 3, 3), 0.4))
+    moments = theory.WeightMoments.equal(np.full((1, 3, 3), 0.4))
     setting = theory.Setting.of(world.mdp, world.behavior, [[0.1, 0.1, 0.8]], weights=moments, annotation_std=1.0)
     n = 200_000
     episodes = world.sample(n, seed=5)
@@ -222,14 +221,14 @@ def negative(table: Any, index: tuple[int, ...], value: float) -> Any:
         ),
         ({"weights": GOOD[0]}, r"an array of shape \(2, 2\)"),
         ({"weights": np.full((3, 2, 2), 0.5)}, r"an array of shape \(3, 2, 2\); give \(2, 2, 2\)"),
-        ({"weights": so.WeightMoments(GOOD, np.zeros((2, 2, 2)))}, r"covariance: an array of shape"),
-        ({"weights": so.WeightMoments(GOOD, np.full((2, 2, 2, 2), -1.0))}, r"negative variance in 4 pairs"),
+        ({"weights": theory.WeightMoments(GOOD, np.zeros((2, 2, 2)))}, r"covariance: an array of shape"),
+        ({"weights": theory.WeightMoments(GOOD, np.full((2, 2, 2, 2), -1.0))}, r"negative variance in 4 pairs"),
         (
             {"annotation_std": [[0.1, -0.1], [0.1, 0.1]]},
             r"annotation_std: negative in 1 pair. First: state 's1' action 'down'",
         ),
         ({"annotation_bias": [1.0, 2.0]}, r"annotation_bias: an array of shape \(2,\)"),
-        ({"annotation_bias": np.nan}, r"annotation_bias: not finite"),
+        ({"annotation_bias": np.nan}, r"annotation_bias: not a finite number in 4 pairs"),
     ],
 )
 def test_bad_settings(options: dict[str, Any], message: str) -> None:
@@ -239,11 +238,11 @@ def test_bad_settings(options: dict[str, Any], message: str) -> None:
 
 def test_bad_moments() -> None:
     with pytest.raises(so.SchemaError, match=r"not probabilities in 1 pair. First: state 0 action 1"):
-        so.WeightMoments.equal(negative(np.zeros((1, 2, 2)), (0, 1, 0), 1.5))
+        theory.WeightMoments.equal(negative(np.zeros((1, 2, 2)), (0, 1, 0), 1.5))
     with pytest.raises(so.SchemaError, match="chances"):
-        so.WeightMoments.mixture([0.5, 0.6], [GOOD, GOOD])
+        theory.WeightMoments.mixture([0.5, 0.6], [GOOD, GOOD])
     with pytest.raises(so.OptionError, match="13 actions are too many"):
-        so.WeightMoments.equal(np.full((1, 13, 13), 0.5))
+        theory.WeightMoments.equal(np.full((1, 13, 13), 0.5))
     with pytest.raises(so.SchemaError, match="annotated: not probabilities"):
         theory.naive_is(theory.Setting.of(WORLD.mdp, WORLD.behavior, WORLD.behavior), 2.0)
 
@@ -255,8 +254,25 @@ def test_one_step_terms_are_refused_for_longer_problems() -> None:
         theory.variance_c_is(setting)
 
 
+def test_c_star_is_refused_where_an_action_is_never_annotated() -> None:
+    """s2 is not annotated: fine for policies that take the logged action there, and for no others."""
+    weights = theory.WeightMoments.equal(WORLD.askable)
+    setting = theory.Setting.of(WORLD.mdp, WORLD.behavior, WORLD.policies["0-1"], weights=weights)
+    assert theory.variance_c_star_is(setting).total > 0
+    other = theory.Setting.of(WORLD.mdp, WORLD.behavior, [[0.5, 0.5], [0.5, 0.5]], weights=weights)
+    for function in (theory.variance_c_star_is, sequential.c_star_pdis):
+        with pytest.raises(so.SchemaError, match=r"not in 1 pair. First: state 's2' action 'up'"):
+            function(other)
+
+
 def test_what_remains_of_n_episodes() -> None:
     moments = theory.Moments(value=1.0, mean=1.3, variance=4.0)
     assert moments.std == 2.0
     assert moments.std_error(100) == pytest.approx(0.2)
     assert moments.rmse(100) == pytest.approx((0.3**2 + 0.04) ** 0.5)
+    assert moments.episodes_for(0.2) == 100
+    for wrong in (0, -3, 1.5):
+        with pytest.raises(so.OptionError):
+            moments.std_error(wrong)  # type: ignore[arg-type]
+    with pytest.raises(so.OptionError):
+        moments.episodes_for(0.0)

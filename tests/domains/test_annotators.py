@@ -11,16 +11,16 @@ from scipy import stats
 import semiope as so
 from semiope.domains.annotators import annotate, read_annotator
 from semiope.domains.world import World
+from semiope.models.places import places_of_answers, places_of_rows
 from tests.domains.worlds import NAMES, all_worlds
 
 
 def rows_of(world: World, episodes: so.Episodes, annotations: so.Annotations) -> tuple[Any, ...]:
     """Step, state, action taken and action asked about of each answer, by the world's ids."""
     rows = episodes.rows_of(annotations.labels, annotations.episode, annotations.step, "annotations")
-    state = world.mdp.states.positions_of(episodes.states)[episodes.state[rows]]
-    taken = world.mdp.actions.positions_of(episodes.actions)[episodes.action[rows]]
-    asked = world.mdp.actions.positions_of(annotations.actions)[annotations.action]
-    return annotations.step, state, taken, asked
+    taken = places_of_rows(world.mdp, episodes).action[rows]
+    step, state, asked = places_of_answers(world.mdp, episodes, annotations)
+    return step, state, taken, asked
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,6 +136,20 @@ def test_the_action_taken_can_be_asked_about() -> None:
     assert (taken == asked).sum() == (episodes.action >= 0).sum()
 
 
+def test_several_policies_at_once_have_the_same_noise() -> None:
+    world = all_worlds()["tree"]
+    episodes = world.sample(50, seed=1)
+    expert = so.Annotator(std=0.3, ratio=0.7)
+    found = world.annotate(episodes, world.policies, annotators=expert, seed=2)
+    assert list(found) == list(world.policies)
+    for name, one in found.items():
+        alone = world.annotate(episodes, name, annotators=expert, seed=2)
+        assert one.to_arrow().equals(alone.to_arrow())
+    # A policy will do where its returns are wanted.
+    direct = annotate(episodes, world.mdp, world.policies["uniform"], annotators=expert, seed=2)
+    assert direct.to_arrow().equals(found["uniform"].to_arrow())
+
+
 def test_stated_std() -> None:
     world = all_worlds()["tree"]
     episodes = world.sample(50, seed=1)
@@ -150,10 +164,11 @@ def test_stated_std() -> None:
     [
         (so.Annotator(std=-0.1), "std is -0.1"),
         (so.Annotator(ratio=1.5), "ratio must lie between 0 and 1"),
-        (so.Annotator(bias=np.nan), "bias is not finite"),
-        (so.Annotator(bias=[1.0, 2.0]), r"bias is an array of shape \(2,\)"),
+        (so.Annotator(bias=np.nan), "bias and std must be finite"),
+        (so.Annotator(bias=[1.0, 2.0]), r"annotator .expert.: bias: an array of shape \(2,\)"),
         (so.Annotator(ratio=0.0), "not one question is answered"),
         ([so.Annotator("a"), so.Annotator("a")], "a name of its own"),
+        ("ann", "give one Annotator or a list"),
         ([so.Annotator("a", stated_std=0.1), so.Annotator("b")], "either all state their std"),
         (so.Annotator(stated_std=0.0), "stated_std is 0.0"),
     ],
@@ -170,6 +185,10 @@ def test_what_does_not_fit_together() -> None:
         annotate(sepsis.sample(5), sepsis.mdp, tree.mdp.action_values(tree.behavior))
     with pytest.raises(so.SchemaError, match="the model has no state"):
         annotate(all_worlds()["one-state bandit"].sample(5), tree.mdp, tree.mdp.action_values(tree.behavior))
+    with pytest.raises(so.OptionError, match="episodes, then the model"):
+        annotate(tree.mdp, tree.sample(5), tree.behavior)  # type: ignore[call-overload]
+    with pytest.raises(so.OptionError, match="no episode number 5; they go from 0 to 4"):
+        tree.tell(tree.sample(5), 5)
     with pytest.raises(so.SchemaError, match="horizon is 5"):
         annotate(sepsis.sample(50), tree.mdp, tree.mdp.action_values(tree.behavior))
     with pytest.raises(so.OptionError, match=r"none called 'optimum'. Did you mean 'optimal'\?"):
@@ -178,9 +197,9 @@ def test_what_does_not_fit_together() -> None:
 
 def test_annotators_from_text() -> None:
     assert read_annotator("nurse") == so.Annotator("nurse")
-    assert read_annotator("nurse, bias=0.1,noise=0.2,ratio=.5") == so.Annotator("nurse", bias=0.1, std=0.2, ratio=0.5)
+    assert read_annotator("nurse, bias=0.1,std=0.2,ratio=.5") == so.Annotator("nurse", bias=0.1, std=0.2, ratio=0.5)
     for text, message in {
-        "nurse,nois=1": "Did you mean 'noise'",
+        "nurse,rato=1": "Did you mean 'ratio'",
         "nurse,bias=much": "'much' is not a number",
         "bias=1": "has no name",
         "": "has no name",

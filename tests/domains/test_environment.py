@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import warnings
@@ -43,6 +44,13 @@ def test_it_is_registered_in_whatever_order_of_imports(order: str) -> None:
     assert "SepsisEnv" in done.stdout
 
 
+def test_asking_whether_gymnasium_is_there_does_not_end_the_watch_for_it() -> None:
+    code = "import semiope, importlib.util as u; u.find_spec('gymnasium'); import gymnasium; "
+    code += "print(gymnasium.make('semiope/Sepsis-v0').unwrapped)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "SepsisEnv" in done.stdout
+
+
 def test_importing_semiope_does_not_import_gymnasium() -> None:
     code = "import semiope, sys; print('gymnasium' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -50,11 +58,10 @@ def test_importing_semiope_does_not_import_gymnasium() -> None:
 
 
 def test_without_gymnasium_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from semiope._extras import need
-
     monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.delitem(sys.modules, "semiope.domains.environment")
     with pytest.raises(so.MissingExtraError, match=r'pip install "semiope\[gym\]"'):
-        need("gymnasium", "gym", "The environment")
+        importlib.import_module("semiope.domains.environment")
 
 
 def roll(env: SepsisEnv, n: int, policy: np.ndarray, seed: int) -> dict[str, list[Any]]:
@@ -122,8 +129,9 @@ def test_what_cannot_be_done() -> None:
     with pytest.raises(so.OptionError, match="reset first"):
         env.step(np.int64(0))
     env.reset(seed=0)
-    with pytest.raises(so.OptionError, match="action: 8"):
-        env.step(np.int64(8))
+    for wrong in (8, -1, "wait", 1.5, None):
+        with pytest.raises(so.OptionError, match="is not an action; they are the ids 0 to 7"):
+            env.step(wrong)  # type: ignore[arg-type]
     with pytest.raises(so.OptionError, match="state: 5000"):
         env.reset(options={"state": 5000})
     with pytest.raises(so.OptionError, match="render_mode: 'human'"):

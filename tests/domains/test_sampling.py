@@ -38,7 +38,7 @@ def test_state_action_frequencies_at_every_step(name: str) -> None:
     world = all_worlds()[name]
     mdp, episodes = world.mdp, world.sample(N, seed=11)
     state, action = ids(world, episodes)
-    occupied = mdp.distributions(world.behavior)
+    occupied = mdp.state_distributions(world.behavior)
     probs = np.where(mdp.terminal[:, None], 0.0, mdp.probs(world.behavior)[0])
     for step in range(mdp.horizon):
         here = episodes.step == step

@@ -130,7 +130,7 @@ def test_words() -> None:
     assert (sepsis.describe(1440), sepsis.describe(1441)) == ("after death", "after discharge")
     assert sepsis.describe_treatment(5) == "antibiotics and vasopressors"
     assert sepsis.describe_treatment(0) == "no treatment"
-    assert len(set(sepsis.world().words)) == 1442
+    assert len(set(sepsis.world().state_words)) == 1442
 
 
 def test_a_trajectory_can_be_read() -> None:

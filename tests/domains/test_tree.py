@@ -31,6 +31,12 @@ def test_shape() -> None:
     assert np.array_equal(depth, episodes.step)
 
 
+def test_the_deepest_tree_fits() -> None:
+    world = tree.tree(tree.LARGEST_DEPTH)
+    assert world.mdp.n_states == 2**17 - 1
+    assert world.sample(10).lengths.tolist() == [17] * 10
+
+
 def test_annotations_make_it_exact_without_noise() -> None:
     """Rewards, transitions and annotations without randomness: C*-PDIS of a deterministic policy is exact."""
     world = tree.tree(3, slip=0.0)

@@ -52,6 +52,16 @@ def test_unseen_actions_may_be_given_a_reward() -> None:
         refused.value(np.full((3, 2), 0.5))
 
 
+def test_actions_that_nobody_took_may_exist() -> None:
+    mdp, counts = so.empirical_mdp(logs(), actions=["run"], unseen=-2.0)
+    assert mdp.actions.words.to_pylist() == ["go", "stay", "run"]
+    assert counts[:, 2].tolist() == [0, 0, 0]
+    policy = so.Policy.from_arrow({"state": ["x", "y"], "action": ["run", "run"], "prob": [1.0, 1.0]})
+    assert mdp.value(policy) == -2.0
+    with pytest.raises(so.SchemaError, match="the model has no action 'run'"):
+        so.empirical_mdp(logs())[0].value(policy)
+
+
 def test_it_comes_close_to_the_truth() -> None:
     """40,000 episodes: a value's standard error is below 0.02; five of them."""
     truth = random_mdp(1, horizon=4)
@@ -79,5 +89,7 @@ def test_logs_that_cannot_be_counted() -> None:
         so.empirical_mdp(so.Episodes.from_arrays(**rows, action=[0, -1], reward=[0.0, 1.0]))
     with pytest.raises(so.SchemaError, match="no decision"):
         so.empirical_mdp(so.Episodes.from_arrays(episode=[0], step=[0], state=[0], action=[-1], reward=[1.0]))
+    with pytest.raises(so.OptionError, match="horizon"):
+        so.empirical_mdp(logs(), horizon="x")  # type: ignore[arg-type]
     with pytest.raises(so.OptionError, match="Did you mean 'unknown'"):
         so.empirical_mdp(logs(), truncated="unknwon")

@@ -106,13 +106,13 @@ def test_the_infinite_horizon_optimum_satisfies_bellmans_equation(seed: int) -> 
 
 
 def test_ties_go_to_the_lowest_action() -> None:
-    mdp = so.TabularMDP.from_dense(None, reward=[[0.0, 1.0, 1.0 + 1e-14]], initial=[1.0], horizon=1)
+    mdp = so.TabularMDP.one_step([[0.0, 1.0, 1.0 + 1e-14]], initial=[1.0])
     assert mdp.optimal().probs.argmax() == 1
     assert mdp.optimal(infinite=True).probs.argmax() == 1
 
 
 def test_an_optimum_that_does_not_settle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semiope.models.planning.MOST_SWEEPS", 1000)
+    monkeypatch.setattr("semiope.models.planning.MOST_SWEEPS_UNDISCOUNTED", 1000)
     mdp = so.TabularMDP.from_dense([[[1.0]]], reward=[[1.0]], initial=[1.0], horizon=5)
     with pytest.raises(so.OptionError, match="gamma below 1"):
         mdp.optimal(infinite=True)
@@ -122,7 +122,7 @@ def test_an_optimum_that_does_not_settle_is_refused(monkeypatch: pytest.MonkeyPa
 def test_state_distributions(per_step: bool) -> None:
     mdp = random_mdp(6, horizon=4)
     policy = random_policy(6, mdp, per_step=per_step)
-    found, here = mdp.distributions(policy), mdp.initial.copy()
+    found, here = mdp.state_distributions(policy), mdp.initial.copy()
     for step in range(4):
         assert found[step] == pytest.approx(here, abs=1e-14)
         probs = policy[step] if per_step else policy

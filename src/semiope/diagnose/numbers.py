@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import Estimate
 
+# Ratios that average one but for chance: so many standard errors, and at least so much.
+DEVIATIONS, NOTICEABLE = 4, 0.02
 # Fewer effective episodes than this carry no conclusion.
 FEW = 10
 
@@ -36,6 +39,26 @@ def judge_numbers(policy: str, estimates: Mapping[str, Estimate]) -> list[str]:
             f"policy {policy!r}: a handful of episodes carries the estimate; of {n:,} the effective number is below "
             f"{FEW} for {listed}. Neither values nor intervals can be relied on; annotations would help."
         )
+    return messages
+
+
+def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupported: float) -> list[str]:
+    """Warn where ratios with annotations do not average one, as they should if the augmented policy were right.
+
+    `unsupported` is the mass of the policy without support: it explains as much, and has a warning of its own.
+    """
+    messages = []
+    for name, estimate in estimates.items():
+        if ESTIMATORS[name].support != "augmented" or estimate.self_normalized or len(estimate.normalizers) < 2:
+            continue
+        mean = float(estimate.normalizers.mean())
+        error = float(estimate.normalizers.std(ddof=1)) / len(estimate.normalizers) ** 0.5
+        if math.isfinite(mean) and abs(mean - 1) > unsupported + max(DEVIATIONS * error, NOTICEABLE):
+            messages.append(
+                f"policy {policy!r}: the ratios of {name} average {mean:.3g} where 1 is expected: it is biased. "
+                "The mean split weights are counted, and for actions of the behaviour policy that were not logged in a "
+                f"state they are not known. Use {name.replace('is', 'wis')} or behavior='count'."
+            )
     return messages
 
 

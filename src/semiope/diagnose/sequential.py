@@ -20,8 +20,7 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope._compiled import compiled
-from semiope._memory import refuse_beyond_memory
-from semiope.diagnose.theory import Moments, Setting
+from semiope.diagnose.setting import Moments, Setting
 from semiope.models.planning import Dynamics
 from semiope.models.transitions import END
 from semiope.policies.lookup import safe_ratio
@@ -30,35 +29,43 @@ from semiope.policies.lookup import safe_ratio
 def pdis(setting: Setting) -> Moments:
     """PDIS, which hears only what happened: the factor of the action taken is pi_e / pi_b."""
     ratio = safe_ratio(*np.broadcast_arrays(setting.evaluation, setting.behavior))
-    return _moments(setting, ratio[..., None, :] * np.eye(setting.mdp.n_actions))
+    return moments(setting, np.eye(setting.mdp.n_actions) * ratio[..., None, :])
 
 
 def c_pdis(setting: Setting) -> Moments:
     """C-PDIS with the setting's weights: factors w pi_e / pi_b+."""
     ratio = safe_ratio(*np.broadcast_arrays(setting.evaluation, setting.augmented))
-    mean, covariance = setting.weights
-    spread = None if covariance is None else covariance * ratio[..., None, :, None] * ratio[..., None, None, :]
-    return _moments(setting, mean * ratio[..., None, :], spread)
+    return moments(setting, setting.weights.mean, setting.weights.covariance, ratio)
 
 
 def c_star_pdis(setting: Setting) -> Moments:
-    """C*-PDIS, in which every action the policy may take was taken or annotated: factors pi_e."""
-    n_actions = setting.mdp.n_actions
-    return _moments(setting, np.repeat(setting.evaluation[..., None, :], n_actions, axis=2))
+    """C*-PDIS, in which every action the policy may take was taken or annotated: factors pi_e.
+
+    Weights of the setting that never listen to such an action are refused; else they are not looked at.
+    """
+    setting.check_covered()
+    shape = (*setting.evaluation.shape, setting.mdp.n_actions)
+    return moments(setting, np.broadcast_to(setting.evaluation[..., None, :], shape))
 
 
-def _moments(setting: Setting, factor: Floats, covariance: Floats | None = None) -> Moments:
-    """Moments for factors of mean `factor` (steps, states, taken, actions) and, unless constant, their covariance."""
+def moments(setting: Setting, factor: Floats, covariance: Floats | None = None, ratio: Floats | None = None) -> Moments:
+    """Mean and variance of v <- f_a (r + gamma v) + sum over annotated i of f_i g_i, f = u ratio, for any factors f.
+
+    `factor` is E[u], (steps, n_states, n_actions, n_actions) by action taken and action; `covariance` that of u, with
+    one more axis, None if u is constant; `ratio` (steps, n_states, n_actions), None for one. A first axis of length 1
+    stands for all steps. The factors need not come from weights that sum to one.
+    """
     mdp = setting.mdp
-    if covariance is None:
-        covariance = np.empty((0, 0, 0, 0, 0))
-    else:
-        refuse_beyond_memory(covariance.nbytes, "covariances of weights", "Take weights that do not change over steps.")
-    first = _backward(
-        mdp.dynamics, np.broadcast_to(setting.behavior, (mdp.horizon, *mdp.reward.shape)), factor, covariance,
-        setting.annotation_mean, setting.annotation_variance, mdp.gamma,
-    )  # fmt: skip
-    mean, variance = first
+    mean, variance = _backward(
+        mdp.dynamics,
+        np.broadcast_to(setting.behavior, (mdp.horizon, *mdp.reward.shape)),
+        np.ones((1, *mdp.reward.shape)) if ratio is None else ratio,
+        factor,
+        np.empty((0, 0, 0, 0, 0)) if covariance is None else covariance,
+        setting.annotation_mean,
+        setting.annotation_variance,
+        mdp.gamma,
+    )
     overall = float(mdp.initial @ mean)
     return Moments(setting.value, overall, float(mdp.initial @ (variance + (mean - overall) ** 2)))
 
@@ -67,6 +74,7 @@ def _moments(setting: Setting, factor: Floats, covariance: Floats | None = None)
 def _backward(
     model: Dynamics,
     behavior: Floats,
+    ratio: Floats,
     factor: Floats,
     covariance: Floats,
     told_mean: Floats,
@@ -80,7 +88,7 @@ def _backward(
     inner, spread = np.zeros(n_actions), np.zeros(n_actions)
     y, scatter = np.zeros(n_actions), np.zeros(n_actions)
     for t in range(horizon - 1, -1, -1):
-        f = factor[t if len(factor) > 1 else 0]
+        f, rho = factor[t if len(factor) > 1 else 0], ratio[t if len(ratio) > 1 else 0]
         for s in range(n_states):
             if model.terminal[s]:
                 earlier_mean[s], earlier_variance[s] = model.reward[s, 0], model.reward_std[s, 0] ** 2
@@ -90,13 +98,14 @@ def _backward(
                 inner[a] = spread[a] = 0.0
                 if behavior[t, s, a] == 0:
                     continue
+                outcome = _outcome(model, s, a, mean, variance, gamma)
                 for i in range(n_actions):
-                    y[i], scatter[i] = told_mean[t, s, i], told_variance[t, s, i]
-                y[a], scatter[a] = _outcome(model, s, a, mean, variance, gamma)
-                for i in range(n_actions):
-                    if f[s, a, i] != 0:
-                        inner[a] += f[s, a, i] * y[i]
-                        spread[a] += f[s, a, i] ** 2 * scatter[i]
+                    # What an unavailable action would bring is not a number, and has no part in anything.
+                    known = outcome if i == a else (told_mean[t, s, i], told_variance[t, s, i])
+                    y[i] = rho[s, i] * known[0] if rho[s, i] != 0 else 0.0
+                    scatter[i] = rho[s, i] ** 2 * known[1]
+                    inner[a] += f[s, a, i] * y[i]
+                    spread[a] += f[s, a, i] ** 2 * scatter[i]
                 if covariance.size:
                     spread[a] += _from_weights(covariance[t if len(covariance) > 1 else 0, s, a], y, scatter)
                 overall += behavior[t, s, a] * inner[a]
@@ -127,9 +136,7 @@ def _from_weights(covariance: Floats, y: Floats, scatter: Floats) -> float:
     """What weights that vary add to the variance."""
     total = 0.0
     for i in range(len(y)):
-        if covariance[i, i] > 0:
-            total += covariance[i, i] * scatter[i]
-            for j in range(len(y)):
-                if covariance[j, j] > 0:
-                    total += covariance[i, j] * y[i] * y[j]
+        total += covariance[i, i] * scatter[i]
+        for j in range(len(y)):
+            total += covariance[i, j] * y[i] * y[j]
     return total

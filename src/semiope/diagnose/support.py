@@ -63,9 +63,17 @@ def judge_support(problem: Problem, names: Sequence[str]) -> tuple[dict[str, flo
             messages.append(
                 f"policy {problem.name!r}: {masses[kind]:.1%} of its decisions at the logged steps are actions without "
                 f"support for {', '.join(concerned)}: these estimates leave out what those actions bring. "
-                f"Worst states: {worst}.{_never_seen(problem)} {WAY_OUT[kind]}"
+                f"Worst states: {worst}.{_never_seen(problem)} {_way_out(problem, kind)}"
             )
     return masses, messages
+
+
+def _way_out(problem: Problem, kind: str) -> str:
+    if kind == "logged" and len(problem.annotations.row):
+        left = unsupported_mass(problem, problem.evidence.derived(SUPPORT["augmented"])).mass
+        if left <= NEGLIGIBLE:
+            return "They are annotated: use the estimators that listen to annotations, such as c-pdis."
+    return WAY_OUT[kind]
 
 
 def judge_propensities(problem: Problem, names: Sequence[str]) -> list[str]:

@@ -5,113 +5,38 @@ annotations are off (bias) and scatter (std). The functions of this file are abo
 that the paper names; `sequential.py` gives exact bias and variance for any horizon. All are for a single episode:
 `Moments.std_error(n)` is what remains of n.
 
-Where the paper prints something else, this is what was done:
-- Theorem 3 sums C(s, a) over a_i != a_j with a factor 2; the factor belongs to unordered pairs. Here every ordered pair
-  counts once.
-- In the corollary on C*-IS, the sum over annotated actions other than a has lost its mean over a; here it is
-  sum_a (1 - pi_b(a|s)) pi_e(a|s)^2 (sigma_G^2 - sigma_R^2).
-- Its terms assume unbiased annotations; here R-bar of an annotated action is the annotations' mean, so that the eight
-  terms sum to the variance in any case, and are the paper's where annotations are unbiased.
-- "Unsupported under pi_b+ implies unsupported under pi_b" needs weights that leave something on the action taken; the
-  bias here is right also where they do not.
+docs/theory.md lists where this differs from what the paper prints, and why.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, as_floats, frozen
-from semiope.data.naming import refuse_pairs
-from semiope.errors import OptionError, SchemaError
-from semiope.models.tabular import AnyTable, TabularMDP
+from semiope._arrays import Booleans, Floats, as_floats
+from semiope.diagnose.setting import Moments, Setting
+from semiope.errors import OptionError
 from semiope.policies.lookup import safe_ratio
-from semiope.weights.moments import WeightMoments
+from semiope.weights.moments import WeightMoments, check_probabilities
 
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What an estimator will meet; build it with `Setting.of`.
-
-    A first axis over steps has length `horizon`, or 1 where nothing changes over time. `behavior`, `evaluation` and
-    `augmented` are (steps, n_states, n_actions); `weights.mean` has one more axis, `weights.covariance` two.
-    `annotation_mean` and `annotation_variance` are (horizon, n_states, n_actions). `value` is the true one.
-    """
-
-    mdp: TabularMDP
-    value: float
-    behavior: Floats
-    evaluation: Floats
-    augmented: Floats
-    weights: WeightMoments
-    returns: Floats
-    annotation_mean: Floats
-    annotation_variance: Floats
-
-    @classmethod
-    def of(
-        cls,
-        mdp: TabularMDP,
-        behavior: AnyTable,
-        evaluation: AnyTable,
-        *,
-        weights: WeightMoments | Any = None,
-        annotation_bias: Any = 0.0,
-        annotation_std: Any = 0.0,
-    ) -> Setting:
-        """Put a problem together and check it.
-
-        `weights`: moments of the split weights, or an array (n_states, n_actions, n_actions) of constant ones; None
-        splits equally over all actions. `annotation_bias` is relative to the evaluation policy's exact returns.
-        `annotation_bias` and `annotation_std` are numbers or arrays (n_states, n_actions), per step if with a leading
-        axis.
-        """
-        behavior_probs, evaluation_probs = mdp.probs(behavior, "behavior"), mdp.probs(evaluation, "evaluation")
-        returns = mdp.action_values(evaluation)
-        moments = _weights(mdp, weights)
-        augmented = np.einsum("tsa,tsai->tsi", *_same_steps(behavior_probs, moments.mean))
-        std = _per_step(annotation_std, returns.shape, "annotation_std")
-        refuse_pairs(std < 0, "annotation_std: negative in", mdp.states, mdp.actions)
-        return cls(
-            mdp=mdp,
-            value=mdp.value(evaluation),
-            behavior=frozen(behavior_probs),
-            evaluation=frozen(evaluation_probs),
-            augmented=frozen(augmented),
-            weights=moments,
-            returns=frozen(returns),
-            annotation_mean=frozen(returns + _per_step(annotation_bias, returns.shape, "annotation_bias")),
-            annotation_variance=frozen(std**2),
-        )
-
-
-class Moments(NamedTuple):
-    """Mean and variance of an estimate from one episode, beside the true value."""
-
-    value: float
-    mean: float
-    variance: float
-
-    @property
-    def bias(self) -> float:
-        """Mean minus true value."""
-        return self.mean - self.value
-
-    @property
-    def std(self) -> float:
-        """Standard deviation of the estimate from one episode."""
-        return math.sqrt(self.variance)
-
-    def std_error(self, n_episodes: int) -> float:
-        """Standard deviation of the mean over n episodes."""
-        return math.sqrt(self.variance / n_episodes)
-
-    def rmse(self, n_episodes: int = 1) -> float:
-        """Root mean squared error of the mean over n episodes."""
-        return math.sqrt(self.bias**2 + self.variance / n_episodes)
+__all__ = [
+    "Bias",
+    "Moments",
+    "Setting",
+    "Unsupported",
+    "VarianceCIS",
+    "VarianceCStarIS",
+    "VarianceIS",
+    "WeightMoments",
+    "bias_c_is",
+    "bias_is",
+    "naive_is",
+    "unsupported_actions",
+    "variance_c_is",
+    "variance_c_star_is",
+    "variance_is",
+]
 
 
 class Unsupported(NamedTuple):
@@ -269,8 +194,10 @@ def variance_c_star_is(setting: Setting) -> VarianceCStarIS:
         annotation   E_s sum_a (1 - pi_b(a|s)) pi_e(a|s)^2 (sigma_G(s, a)^2 - sigma_R(s, a)^2)
         bias         E_s V_a[pi_e(a|s) eps_G(s, a)], 0 for unbiased annotations
 
-    Every action must be annotated where it was not taken.
+    Every action that the policy may take must be annotated where it was not taken; weights that never listen to one are
+    refused.
     """
+    setting.check_covered()
     one = _one_step(setting)
     off = one.evaluation * (one.annotation_mean - one.reward)
     inner = (one.evaluation * one.reward).sum(axis=1) + ((1 - one.behavior) * off).sum(axis=1)
@@ -293,12 +220,7 @@ def naive_is(setting: Setting, annotated: Any) -> Moments:
     one = _one_step(setting)
     shape = one.weight_mean.shape
     there = np.broadcast_to(as_floats(annotated, "annotated"), shape)
-    refuse_pairs(
-        ~((there >= 0) & (there <= 1)).all(axis=2),
-        "annotated: not probabilities in",
-        setting.mdp.states,
-        setting.mdp.actions,
-    )
+    check_probabilities(there, setting.mdp.states, setting.mdp.actions)
     there = np.where(np.eye(shape[1], dtype=bool), 0.0, there)
     logged = one.initial[:, None] * one.behavior
     told = np.einsum("sa,sai->si", logged, there)
@@ -358,33 +280,3 @@ def _own(weight_mean: Floats) -> Floats:
 def _spread(initial: Floats, values: Floats) -> float:
     """Variance of a function of the state."""
     return float(initial @ (values - initial @ values) ** 2)
-
-
-def _weights(mdp: TabularMDP, weights: WeightMoments | Any) -> WeightMoments:
-    """Checked moments with an axis over steps."""
-    shape = (mdp.n_states, mdp.n_actions, mdp.n_actions)
-    if weights is None:
-        weights = np.full(shape, 1 / mdp.n_actions)
-    found = weights if isinstance(weights, WeightMoments) else WeightMoments(as_floats(weights, "weights"))
-    found.checked(mdp.states, mdp.actions)
-    mean, covariance = found
-    if mean.shape not in (shape, (mdp.horizon, *shape)):
-        raise SchemaError(f"weights: an array of shape {mean.shape}; give {shape} or {(mdp.horizon, *shape)}.")
-    if mean.ndim == 3:
-        mean, covariance = mean[None], None if covariance is None else covariance[None]
-    return WeightMoments(mean, covariance)
-
-
-def _per_step(given: Any, shape: tuple[int, ...], name: str) -> Floats:
-    values = as_floats(given, name)
-    if not np.isfinite(values).all():
-        raise SchemaError(f"{name}: not finite numbers.")
-    if values.shape not in ((), shape[1:], shape):
-        raise SchemaError(f"{name}: an array of shape {values.shape}; give a number, {shape[1:]} or {shape}.")
-    return np.broadcast_to(values, shape)
-
-
-def _same_steps(*arrays: Floats) -> list[Floats]:
-    """The arrays with first axes of the same length."""
-    n = max(len(array) for array in arrays)
-    return [np.broadcast_to(array, (n, *array.shape[1:])) for array in arrays]

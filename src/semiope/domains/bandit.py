@@ -38,14 +38,12 @@ def bandit(
     counterfactual askable.
     """
     means = as_floats(reward_means, "reward_means")
-    n_states = means.shape[0]
+    n_states = means.shape[0] if means.ndim else 1
     states = states or [f"s{i + 1}" for i in range(n_states)]
-    mdp = TabularMDP.from_dense(
-        None,
-        reward=means,
+    mdp = TabularMDP.one_step(
+        means,
         reward_std=reward_std,
         initial=np.full(n_states, 1 / n_states) if initial is None else initial,
-        horizon=1,
         states=states,
         actions=actions or [f"a{i + 1}" for i in range(means.shape[-1])],
     )
@@ -59,7 +57,7 @@ def bandit(
         behavior=_policy(mdp, np.full(means.shape, 1 / n_actions) if behavior is None else behavior),
         policies={name: _policy(mdp, probs) for name, probs in policies.items()},
         askable=np.ones((n_states, n_actions, n_actions), dtype=bool) if askable is None else np.asarray(askable),
-        words=tuple(str(mdp.states[i]) for i in range(n_states)),
+        state_words=tuple(str(mdp.states[i]) for i in range(n_states)),
         action_words=tuple(str(mdp.actions[i]) for i in range(n_actions)),
     )
 

@@ -56,11 +56,15 @@ class WorldEnv(Env):
 
     def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """Take an action; in a terminal state, whatever it is, collect the last reward."""
-        mdp, chosen = self.world.mdp, int(action)
+        mdp = self.world.mdp
         if self._done:
             raise OptionError("step: the episode is over. Call reset first.")
-        if not self.action_space.contains(action) or not (mdp.available | mdp.terminal[:, None])[self._state, chosen]:
-            raise OptionError(f"action: {action} is not available in state {mdp.states[self._state]!r}.")
+        known = isinstance(action, int | np.integer) and 0 <= action < mdp.n_actions
+        if not known:
+            raise OptionError(f"action: {action!r} is not an action; they are the ids 0 to {mdp.n_actions - 1}.")
+        chosen = int(action)
+        if not (mdp.terminal[self._state] or mdp.available[self._state, chosen]):
+            raise OptionError(f"action: {chosen} is not available in state {mdp.states[self._state]!r}.")
         reward = float(mdp.reward[self._state, chosen])
         if mdp.reward_std[self._state, chosen] > 0:
             reward += float(mdp.reward_std[self._state, chosen]) * float(self.np_random.normal())
@@ -80,7 +84,7 @@ class WorldEnv(Env):
         """The patient, or whoever it is, in words."""
         if self.render_mode == "ansi":
             done = "" if self._last_action is None else f"{self.world.action_words[self._last_action]} -> "
-            return f"step {self._elapsed}: {done}{self.world.words[self._state]}\n"
+            return f"step {self._elapsed}: {done}{self.world.state_words[self._state]}\n"
         return None
 
     def _follow(self, action: int) -> int:
@@ -96,7 +100,7 @@ class WorldEnv(Env):
 
     def _info(self) -> dict[str, Any]:
         decision = not self._done and not bool(self.world.mdp.terminal[self._state])
-        return {"words": self.world.words[self._state], "decision": decision}
+        return {"words": self.world.state_words[self._state], "decision": decision}
 
 
 class SepsisEnv(WorldEnv):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -31,15 +32,25 @@ def register() -> None:
 class _Watcher(MetaPathFinder):
     """Lets Gymnasium be imported as ever, and registers afterwards."""
 
+    _looking = False
+
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != "gymnasium":
             return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
+        if self._looking:  # the search below comes here again
+            return None
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
             def load_and_register(module: ModuleType) -> None:
+                # Only an import that happens ends the watch; a mere search for Gymnasium does not.
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 load(module)
                 register()
 

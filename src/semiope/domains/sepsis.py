@@ -183,7 +183,7 @@ def world() -> World:
         behavior=mdp.policy(behavior),
         policies=policies,
         askable=np.broadcast_to(_other_vasopressors(), (N_STATES, N_ACTIONS, N_ACTIONS)),
-        words=tuple(describe(state) for state in range(N_STATES)),
+        state_words=tuple(describe(state) for state in range(N_STATES)),
         action_words=tuple(describe_treatment(action) for action in range(N_ACTIONS)),
     )
 

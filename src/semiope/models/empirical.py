@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, Integers
-from semiope.data.episodes import Episodes
-from semiope.data.labels import ABSENT
+from semiope._options import check_count
+from semiope.data.episodes import Episodes, read_episodes
+from semiope.data.labels import ABSENT, Vocabulary
 from semiope.errors import OptionError, SchemaError, nearest
 from semiope.models.tabular import TabularMDP
 from semiope.models.transitions import END
@@ -17,48 +20,54 @@ TRUNCATED = ("unknown", "end")
 
 
 class Empirical(NamedTuple):
-    """A model estimated from data, and how often each pair was logged, (n_states, n_actions)."""
+    """A model estimated from data, and how often each pair was logged, (n_states, n_actions) in the model's ids."""
 
     mdp: TabularMDP
     counts: Floats
 
 
 def empirical_mdp(
-    episodes: Episodes,
+    episodes: Any,
     *,
+    actions: Sequence[str] | Sequence[int] = (),
     gamma: float = 1.0,
     horizon: int | None = None,
     truncated: str = "unknown",
     unseen: float | None = None,
 ) -> Empirical:
-    """Estimate a model by counting.
+    """Estimate a model by counting, as if decisions were made in a stationary Markov process.
 
-    States whose rows have no action are terminal. An episode whose last row has an action has ended there, unless that
-    row is at the last step of the horizon (default: the longest episode): then it was cut, and what would have followed
-    is not counted ("unknown") or counted as an end ("end"). Actions never logged in a state are not available there;
-    with a number `unseen`, they pay that and end the episode.
+    Rewards keep the mean and standard deviation they have in the logs; sampled, they are Gaussian. `actions` are labels
+    of actions that exist beside those logged.
+
+    States in which no action was logged are terminal. An episode whose last row has an action has ended there, unless
+    that row is at the last step of the horizon (default: the longest episode): then it was cut, and what would have
+    followed is not counted ("unknown") or counted as an end ("end"). Actions never logged in a state are not available
+    there; with a number `unseen`, they pay that and end the episode.
     """
     if truncated not in TRUNCATED:
         close = nearest(str(truncated), TRUNCATED)
         raise OptionError(f"truncated: {truncated!r} is not known.{close} Use {' or '.join(TRUNCATED)}.")
-    steps = int(episodes.lengths.max()) if horizon is None else horizon
-    n_states, n_actions = len(episodes.states), len(episodes.actions)
-    if not n_actions:
+    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
+    steps = int(episodes.lengths.max()) if horizon is None else check_count(horizon, "horizon")
+    if not len(episodes.actions):
         raise SchemaError("empirical model: no decision was logged.")
+    known = episodes.actions.extended(Vocabulary(pa.array(list(actions), type=episodes.actions.words.type)))
+    n_states, n_actions = len(episodes.states), len(known)
     terminal = _terminal(episodes)
     decided = np.flatnonzero(episodes.action != ABSENT)
     pair = episodes.state[decided].astype(np.int64) * n_actions + episodes.action[decided]
     counts = np.bincount(pair, minlength=n_states * n_actions).astype(np.float64)
     mean, std = _rewards(pair, episodes.reward[decided], counts)
     followed, following = _successors(episodes, decided, steps, truncated)
-    seen, known = counts > 0, np.bincount(pair[followed], minlength=len(counts))
+    seen, with_successor = counts > 0, np.bincount(pair[followed], minlength=len(counts))
     followed_code, times = np.unique(pair[followed] * (n_states + 1) + following[followed] + 1, return_counts=True)
     entry_pair, next_state = np.divmod(followed_code, n_states + 1)
     # Pairs that were only cut: nothing is known of what follows, and nothing is assumed to.
-    ends = np.flatnonzero((seen & (known == 0)) | (~seen & (unseen is not None)))
+    ends = np.flatnonzero((seen & (with_successor == 0)) | (~seen & (unseen is not None)))
     entry_pair = np.concatenate([entry_pair, ends])
     next_state = np.concatenate([next_state - 1, np.full(len(ends), END)])
-    prob = np.concatenate([times / known[followed_code // (n_states + 1)], np.ones(len(ends))])
+    prob = np.concatenate([times / with_successor[followed_code // (n_states + 1)], np.ones(len(ends))])
     shape = n_states, n_actions
     reward = np.where(seen, mean, 0.0 if unseen is None else unseen).reshape(shape)
     spread = std.reshape(shape)
@@ -77,7 +86,7 @@ def empirical_mdp(
         gamma=gamma,
         horizon=steps,
         states=episodes.states.words.to_pylist(),
-        actions=episodes.actions.words.to_pylist(),
+        actions=known.words.to_pylist(),
         allow_unreachable=True,  # steps beyond a cut may have been the only way
     )
     return Empirical(mdp, counts.reshape(shape))

@@ -15,6 +15,8 @@ from semiope.models.transitions import END
 TIE = 1e-10
 PRECISION = 1e-12
 MOST_SWEEPS = 1_000_000
+# Without discounting nothing makes the values settle but episodes that end.
+MOST_SWEEPS_UNDISCOUNTED = 100_000
 
 
 class Dynamics(NamedTuple):
@@ -44,13 +46,14 @@ def best_forever(model: Dynamics, gamma: float) -> Integers:
     """
     worth, chosen = np.zeros(len(model.terminal)), np.zeros((1, len(model.terminal)), dtype=np.int64)
     shortfall = (1 - gamma) / gamma if 0 < gamma < 1 else 1.0
-    for _ in range(MOST_SWEEPS):
+    most = MOST_SWEEPS if gamma < 1 else MOST_SWEEPS_UNDISCOUNTED
+    for _ in range(most):
         change = _improve(model, gamma, worth, chosen)
         if change <= PRECISION * shortfall * max(1.0, float(np.abs(worth).max())):
             found: Integers = chosen[0]
             return found
     raise OptionError(
-        f"optimal: the values for an infinite horizon with gamma {gamma:g} do not settle in {MOST_SWEEPS:,} sweeps. "
+        f"optimal: the values for an infinite horizon with gamma {gamma:g} do not settle in {most:,} sweeps. "
         "Take a gamma below 1, or the finite horizon."
     )
 
@@ -65,9 +68,13 @@ def _ahead(model: Dynamics, pair: int, worth: Floats) -> float:
 
 
 @compiled
-def evaluate(model: Dynamics, probs: Floats, gamma: float, returns: Floats) -> None:
-    """Fill in Q_t(s, a), (horizon, n_states, n_actions), of a policy given per step, or with one entry for all."""
-    horizon, n_states, n_actions = returns.shape
+def evaluate(model: Dynamics, probs: Floats, gamma: float, horizon: int, returns: Floats, values: Floats) -> None:
+    """Fill in what a policy, given per step or with one entry for all, is worth.
+
+    `returns` takes Q_t(s, a), (horizon, n_states, n_actions), unless it is empty; `values` takes V_t(s), (horizon,
+    n_states), or V_0(s) alone if it has one row.
+    """
+    n_states, n_actions = model.reward.shape
     worth, earlier = np.zeros(n_states), np.zeros(n_states)
     for step in range(horizon - 1, -1, -1):
         policy = probs[step if len(probs) > 1 else 0]
@@ -79,11 +86,14 @@ def evaluate(model: Dynamics, probs: Floats, gamma: float, returns: Floats) -> N
                     value = model.reward[state, action]
                 elif model.available[state, action]:
                     value = model.reward[state, action] + gamma * _ahead(model, state * n_actions + action, worth)
-                returns[step, state, action] = value
+                if len(returns):
+                    returns[step, state, action] = value
                 if policy[state, action] > 0:
                     total += policy[state, action] * value
             earlier[state] = model.reward[state, 0] if model.terminal[state] else total
         worth[:] = earlier
+        if step < len(values):
+            values[step] = worth
 
 
 @compiled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,13 +11,12 @@ from numpy.typing import NDArray
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
+from semiope._options import Progress
 from semiope._random import EPISODES, Seed, key_of, normal, uniforms
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.models.planning import Dynamics
 from semiope.models.transitions import END
-
-Progress = Callable[[int, int], None]
 
 # Rows drawn at a time: what is allocated for episodes that may end early stays small.
 SLAB = 1 << 20

@@ -15,35 +15,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
-import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, as_floats, frozen
 from semiope._memory import refuse_beyond_memory
-from semiope._options import check_count, check_gamma
+from semiope._options import Progress, check_count, check_gamma
 from semiope._random import Seed
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.naming import refuse_pairs, refuse_states
-from semiope.errors import OptionError, SchemaError
+from semiope.errors import SchemaError, nearest
 from semiope.models import planning, sampling
-from semiope.models.transitions import END, Transitions
-from semiope.policies.policy import Policy
+from semiope.models.checks import Labels, broadcast, check_model, flags, words_of
+from semiope.models.transitions import END, SUM_TOLERANCE, Transitions
+from semiope.policies.policy import Policy, RowPolicy
 
-AnyTable = Policy | Floats | Sequence[Any]
-Labels = Sequence[str] | Sequence[int] | None
-Progress = sampling.Progress
-Result = TypeVar("Result")
+# A policy, or its probabilities as an array.
+PolicyLike = Policy | Floats | Sequence[Any]
+_NOT_KEPT = np.empty((0, 0, 0))
 
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP:
-    """States, actions, what follows, what it pays, where episodes start, gamma and horizon; checked when built.
+    """States, actions, what follows, what it pays, where episodes start, gamma and horizon.
 
-    `reward` and `reward_std` are (n_states, n_actions), `initial` and `terminal` (n_states,), `available`
-    (n_states, n_actions): actions that exist in a state.
+    Build one with `from_sparse`, `from_dense` or `one_step`, which check it. `reward` and `reward_std` are
+    (n_states, n_actions), `initial` and `terminal` (n_states,), `available` (n_states, n_actions): actions that exist
+    in a state.
     """
 
     states: Vocabulary
@@ -84,38 +84,63 @@ class TabularMDP:
         pay = as_floats(reward, "reward")
         if pay.ndim != 2 or not pay.size:
             raise SchemaError(f"reward: an array of shape {pay.shape}; give (n_states, n_actions).")
-        state_words, action_words = _words(states, pay.shape[0], "states"), _words(actions, pay.shape[1], "actions")
+        state_words, action_words = words_of(states, pay.shape[0], "states"), words_of(actions, pay.shape[1], "actions")
         mdp = cls(
             states=state_words,
             actions=action_words,
             transitions=Transitions.of(state, action, next_state, prob, state_words, action_words),
             reward=frozen(pay),
-            reward_std=frozen(_spread(as_floats(reward_std, "reward_std"), pay.shape, "reward_std")),
+            reward_std=frozen(broadcast(reward_std, (pay.shape,), "reward_std")),
             initial=frozen(as_floats(initial, "initial")),
-            terminal=frozen(_flags(terminal, pay.shape[:1], False, "terminal")),
-            available=frozen(_flags(available, pay.shape, True, "available")),
+            terminal=frozen(flags(terminal, pay.shape[:1], False, "terminal")),
+            available=frozen(flags(available, pay.shape, True, "available")),
             gamma=check_gamma(gamma),
             horizon=check_count(horizon, "horizon"),
         )
-        return mdp._checked(allow_unreachable=allow_unreachable)
+        check_model(mdp, allow_unreachable=allow_unreachable)
+        return mdp
 
     @classmethod
-    def from_dense(cls, transitions: Any, **options: Any) -> TabularMDP:
-        """Build from an array (n_states, n_actions, n_states), or None if nothing follows any step; else as sparse."""
-        if transitions is None:
-            shape = as_floats(options.get("reward", ()), "reward").shape
-            state, action = (index.ravel() for index in np.indices(shape)) if len(shape) == 2 else ((), ())
-            return cls.from_sparse(
-                state=np.array(state, dtype=int), action=np.array(action, dtype=int),
-                next_state=np.full(len(state), END), prob=np.ones(len(state)), **options,
-            )  # fmt: skip
+    def from_dense(
+        cls,
+        transitions: Any,
+        *,
+        reward: Any,
+        initial: Any,
+        horizon: int,
+        gamma: float = 1.0,
+        reward_std: Any = 0.0,
+        terminal: Any = None,
+        available: Any = None,
+        states: Labels = None,
+        actions: Labels = None,
+        allow_unreachable: bool = False,
+    ) -> TabularMDP:
+        """Build from probabilities (n_states, n_actions, n_states); all else as in `from_sparse`."""
         table = as_floats(transitions, "transitions")
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
             raise SchemaError(f"transitions: an array of shape {table.shape}; give (n_states, n_actions, n_states).")
         # NaN counts as an entry, so that it is found and named.
         state, action, next_state = np.nonzero(table)
-        prob = table[state, action, next_state]
-        return cls.from_sparse(state=state, action=action, next_state=next_state, prob=prob, **options)
+        return cls.from_sparse(
+            state=state, action=action, next_state=next_state, prob=table[state, action, next_state], reward=reward,
+            initial=initial, horizon=horizon, gamma=gamma, reward_std=reward_std, terminal=terminal,
+            available=available, states=states, actions=actions, allow_unreachable=allow_unreachable,
+        )  # fmt: skip
+
+    @classmethod
+    def one_step(
+        cls, reward: Any, *, initial: Any, reward_std: Any = 0.0, states: Labels = None, actions: Labels = None
+    ) -> TabularMDP:
+        """Build a problem of a single decision, after which nothing follows: a contextual bandit."""
+        pay = as_floats(reward, "reward")
+        pair = np.arange(pay.size)
+        n_actions = max(1, pay.shape[-1] if pay.ndim else 1)
+        return cls.from_sparse(
+            state=pair // n_actions, action=pair % n_actions, next_state=np.full(len(pair), END),
+            prob=np.ones(len(pair)), reward=pay, initial=initial, horizon=1, reward_std=reward_std, states=states,
+            actions=actions,
+        )  # fmt: skip
 
     @property
     def n_states(self) -> int:
@@ -128,23 +153,26 @@ class TabularMDP:
         return len(self.actions)
 
     @cached_property
+    def decisions(self) -> Booleans:
+        """Pairs of state and action that can be chosen, (n_states, n_actions)."""
+        return frozen(self.available & ~self.terminal[:, None])
+
+    @cached_property
     def reachable(self) -> Booleans:
         """States that an episode can come to under some policy, whatever the horizon."""
-        open_pairs = self.available & ~self.terminal[:, None]
-        return frozen(self.transitions.reached_from(self.initial > 0, open_pairs))
+        return frozen(self.transitions.reached_from(self.initial > 0, self.decisions))
 
     @cached_property
     def _reachable_by_step(self) -> Booleans:
         refuse_beyond_memory(float(self.horizon * self.n_states), "states by step", "Take a shorter horizon.")
-        open_pairs = self.available & ~self.terminal[:, None]
-        return frozen(self.transitions.reached_by_step(self.initial > 0, open_pairs, self.horizon))
+        return frozen(self.transitions.reached_by_step(self.initial > 0, self.decisions, self.horizon))
 
     # Exact answers ---------------------------------------------------------------------------------------------------
 
     @overload
-    def action_values(self, policy: Mapping[str, AnyTable]) -> dict[str, Floats]: ...
+    def action_values(self, policy: Mapping[str, PolicyLike]) -> dict[str, Floats]: ...
     @overload
-    def action_values(self, policy: AnyTable) -> Floats: ...
+    def action_values(self, policy: PolicyLike) -> Floats: ...
     def action_values(self, policy: Any) -> Any:
         """Q_t(s, a) of a policy, (horizon, n_states, n_actions); of several by name if given a dict.
 
@@ -152,30 +180,39 @@ class TabularMDP:
         """
         several = policy if isinstance(policy, Mapping) else {"policy": policy}
         size = 8.0 * len(several) * self.horizon * self.reward.size
-        refuse_beyond_memory(
-            size, "values per step, state and action", "Take fewer policies at once or a shorter horizon."
-        )
+        way_out = "Take fewer policies at once or a shorter horizon."
+        refuse_beyond_memory(size, "values per step, state and action", way_out)
         found = {}
         for name, one in several.items():
             found[name] = np.empty((self.horizon, *self.reward.shape))
-            planning.evaluate(self.dynamics, self.probs(one, name), self.gamma, found[name])
+            self._evaluate(self.probs(one, name), found[name], np.empty((1, self.n_states)))
         return found if isinstance(policy, Mapping) else found["policy"]
 
-    def values(self, policy: AnyTable) -> Floats:
+    def values(self, policy: PolicyLike) -> Floats:
         """V_t(s) of a policy, (horizon, n_states)."""
-        probs, q = self.probs(policy), self.action_values(policy)
-        averaged = np.where(probs > 0, probs * q, 0.0).sum(axis=2)
-        found: Floats = np.where(self.terminal, self.reward[:, 0], averaged)
+        refuse_beyond_memory(8.0 * self.horizon * self.n_states, "values per step", "Take a shorter horizon.")
+        found = np.empty((self.horizon, self.n_states))
+        self._evaluate(self.probs(policy), _NOT_KEPT, found)
         return found
 
-    def value(self, policy: AnyTable) -> float:
-        """The value of a policy: its expected return over the initial states."""
-        return float(self.initial @ self.values(policy)[0])
+    def initial_values(self, policy: PolicyLike) -> Floats:
+        """V_0(s) of a policy, (n_states,)."""
+        found = np.empty((1, self.n_states))
+        self._evaluate(self.probs(policy), _NOT_KEPT, found)
+        first: Floats = found[0]
+        return first
 
-    def initial_std(self, policy: AnyTable) -> float:
-        """Standard deviation of V_0 over the initial states: the part of the spread no estimator can remove."""
-        first = self.values(policy)[0]
+    def value(self, policy: PolicyLike) -> float:
+        """The value of a policy: its expected return over the initial states."""
+        return float(self.initial @ self.initial_values(policy))
+
+    def initial_std(self, policy: PolicyLike) -> float:
+        """Standard deviation of V_0 over the initial states: what scatter of episodes remains at the very least."""
+        first = self.initial_values(policy)
         return float(np.sqrt(self.initial @ (first - self.initial @ first) ** 2))
+
+    def _evaluate(self, probs: Floats, returns: Floats, values: Floats) -> None:
+        planning.evaluate(self.dynamics, probs, self.gamma, self.horizon, returns, values)
 
     def optimal(self, *, infinite: bool = False) -> Policy:
         """The best policy: per step for the finite horizon, or one for all steps of an infinite one.
@@ -189,7 +226,7 @@ class TabularMDP:
             chosen = planning.best_per_step(self.dynamics, self.gamma, self.horizon)
         return self.policy(np.eye(self.n_actions)[chosen])
 
-    def distributions(self, policy: AnyTable) -> Floats:
+    def state_distributions(self, policy: PolicyLike) -> Floats:
         """Probability that an episode has a row in each state at each step, (horizon, n_states).
 
         A step's probabilities sum to less than one where episodes have ended.
@@ -204,7 +241,7 @@ class TabularMDP:
 
     def sample(
         self,
-        policy: AnyTable,
+        policy: PolicyLike,
         n_episodes: int,
         *,
         seed: Seed = 0,
@@ -218,7 +255,8 @@ class TabularMDP:
         in `behavior_prob`.
         """
         n, start = check_count(n_episodes, "n_episodes"), check_count(first, "first", least=0)
-        size = float(n) * self.horizon * (8 + 8 * propensities + 4)
+        # At the peak the columns exist as parts and as a whole, the state as two kinds of ids.
+        size = 2.0 * n * self.horizon * (8 + 8 + 4)
         refuse_beyond_memory(size, "these episodes", "Draw fewer at a time: `first` says where to go on.")
         rows = sampling.draw(
             self.dynamics, self.probs(policy), self.initial, horizon=self.horizon, n=n, first=start, seed=seed,
@@ -226,14 +264,26 @@ class TabularMDP:
         )  # fmt: skip
         return rows.episodes(self.states, self.actions, propensities=propensities)
 
+    def per_step(self, given: Any, name: str) -> Floats:
+        """A number, or an array (n_states, n_actions) or (horizon, n_states, n_actions), as the last of these.
+
+        The result is a view and takes no memory of its own.
+        """
+        shape = self.reward.shape
+        return broadcast(given, ((), shape, (self.horizon, *shape)), name)
+
     def policy(self, probs: Floats) -> Policy:
         """A policy with this model's labels from an array (n_states, n_actions), or (n_steps, n_states, n_actions)."""
         return Policy.from_table(probs, states=self.states, actions=self.actions)
 
-    def probs(self, policy: AnyTable, name: str = "policy") -> Floats:
+    def probs(self, policy: PolicyLike, name: str = "policy") -> Floats:
         """Probabilities of a policy in this model's ids: (horizon, n_states, n_actions), or (1, ...) if stationary."""
         own = policy if isinstance(policy, Policy) else self._own(policy, name)
         table = self._looked_up(own, name)
+        sums = table.sum(axis=2)
+        given = (sums > 0) & (np.abs(sums - 1) > SUM_TOLERANCE)
+        what = f"{name}: exact answers need probabilities that sum to 1 to {SUM_TOLERANCE:g}; they do not in"
+        refuse_states(given.any(axis=0), what, self.states, "Divide by their sum, or give more digits.")
         asked = self.reachable[None] if len(table) == 1 else self._reachable_by_step
         asked = asked & ~self.terminal
         gaps = asked & ~(table > 0).any(axis=2)
@@ -250,6 +300,8 @@ class TabularMDP:
         return table
 
     def _own(self, policy: Any, name: str) -> Policy:
+        if isinstance(policy, str | RowPolicy) or policy is None:
+            raise SchemaError(f"{name}: {type(policy).__name__}; give a Policy or an array of probabilities.")
         table = as_floats(policy, name)
         if table.shape[-2:] != self.reward.shape:
             raise SchemaError(
@@ -265,11 +317,17 @@ class TabularMDP:
                 f"of the model {self.states.kind} and {self.actions.kind}. Use the same labels in both."
             )
         state = self.states.positions_of(policy.states)[policy.state]
-        action = self.actions.ids_of(policy.actions, name)
+        action = self.actions.positions_of(policy.actions)
+        strangers = np.flatnonzero((action == ABSENT) & (policy.probs > 0).any(axis=0))
+        if len(strangers):
+            unknown = str(policy.actions[int(strangers[0])])
+            close = nearest(unknown, [str(word) for word in self.actions.words.to_pylist()])
+            raise SchemaError(f"{name}: the model has no action {unknown!r}.{close}")
         step = np.zeros(len(state), dtype=np.int64) if policy.step is None else policy.step
         keep = (state != ABSENT) & (step < self.horizon)
         table = np.zeros((1 if policy.step is None else self.horizon, *self.reward.shape))
-        table[step[keep, None], state[keep, None], action] = policy.probs[keep]
+        shared = action != ABSENT
+        table[step[keep, None], state[keep, None], action[shared]] = policy.probs[keep][:, shared]
         return table
 
     @cached_property
@@ -280,72 +338,8 @@ class TabularMDP:
             t.offsets, t.following, t.prob, self.reward, self.reward_std, self.terminal, self.available
         )
 
-    # Checks ----------------------------------------------------------------------------------------------------------
-
-    def _checked(self, *, allow_unreachable: bool) -> TabularMDP:
-        words = self.states, self.actions
-        for name, table in (("reward", self.reward), ("reward_std", self.reward_std)):
-            refuse_pairs(~np.isfinite(table) & self.available, f"{name}: not a finite number in", *words)
-        refuse_pairs((self.reward_std < 0) & self.available, "reward_std: negative in", *words)
-        self._check_initial()
-        self.transitions.check_sums(self.available & ~self.terminal[:, None], self.states, self.actions)
-        stuck = ~self.available.any(axis=1) & ~self.terminal
-        refuse_states(stuck, "available: no action is available in", self.states, "Mark such states as terminal.")
-        self._check_terminal()
-        if not allow_unreachable:
-            way_out = "Correct the transitions, leave these states out, or pass allow_unreachable=True."
-            refuse_states(~self.reachable, "states: no policy can come to", self.states, way_out)
-        return self
-
-    def _check_initial(self) -> None:
-        if self.initial.shape != (self.n_states,):
-            raise SchemaError(f"initial: an array of shape {self.initial.shape}; give ({self.n_states},).")
-        refuse_states(~(self.initial >= 0), "initial: no probability (0 or more) is given for", self.states)
-        if abs(self.initial.sum() - 1) > 1e-9:
-            raise SchemaError(f"initial: the probabilities sum to {self.initial.sum():.12g}, not 1.")
-
-    def _check_terminal(self) -> None:
-        """A terminal state has no decision: all its actions pay the same, and nothing is paid after it."""
-        for table in (self.reward, self.reward_std):
-            differs = self.terminal & (table != table[:, :1]).any(axis=1)
-            what = "terminal: the reward depends on the action in"
-            refuse_states(differs, what, self.states, "A terminal state has no decision.")
-        quiet = self.terminal & ~self.reward.any(axis=1) & ~self.reward_std.any(axis=1)
-        t = self.transitions
-        entry_state = np.repeat(np.arange(len(t.offsets) - 1) // self.n_actions, np.diff(t.offsets))
-        paid_later = self.terminal[entry_state] & (t.following != END) & ~quiet[t.following]
-        wrong = np.bincount(entry_state[paid_later], minlength=self.n_states) > 0
-        what = "terminal: something is still paid after"
-        way_out = "Leave out what follows a terminal state, or let it lead to terminal states that pay nothing."
-        refuse_states(wrong, what, self.states, way_out)
-
     def __repr__(self) -> str:
         return (
             f"TabularMDP({self.n_states:,} states, {self.n_actions:,} actions, "
             f"{len(self.transitions.prob):,} transitions, gamma {self.gamma:g}, horizon {self.horizon:,})"
         )
-
-
-def _words(labels: Labels, n: int, name: str) -> Vocabulary:
-    if labels is None:
-        return Vocabulary.integers(n)
-    words = pa.array(list(labels))
-    if len(words) != n or len(words.unique()) != n:
-        raise OptionError(f"{name}: give {n:,} different labels, one for each.")
-    return Vocabulary(words)
-
-
-def _spread(values: Floats, shape: tuple[int, ...], name: str) -> Floats:
-    try:
-        return np.broadcast_to(values, shape).copy()
-    except ValueError:
-        raise SchemaError(f"{name}: an array of shape {values.shape}; give one number or {shape}.") from None
-
-
-def _flags(values: Any, shape: tuple[int, ...], default: bool, name: str) -> Booleans:
-    if values is None:
-        return np.full(shape, default)
-    flags = np.asarray(values)
-    if flags.dtype != np.bool_ or flags.shape != shape:
-        raise SchemaError(f"{name}: {flags.dtype} of shape {flags.shape}; give booleans of shape {shape}.")
-    return flags.copy()

@@ -87,13 +87,6 @@ class Transitions:
         way_out = "List every next state with its probability; divide by the sum if they were rounded."
         refuse_pairs(off, what, states, actions, way_out)
 
-    def expect(self, values: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance, (n_states, n_actions) each, of `values` in the next state; END counts as 0."""
-        mean, variance = np.empty((2, self.n_states * self.n_actions))
-        _expect(self.offsets, self.following, self.prob, values, mean, variance)
-        shape = self.n_states, self.n_actions
-        return mean.reshape(shape), variance.reshape(shape)
-
     def reached_from(self, start: Booleans, open_pairs: Booleans) -> Booleans:
         """States that can be reached from those in `start` through the pairs, (n_states, n_actions), that are open."""
         reached = start.copy()
@@ -135,22 +128,6 @@ def _refuse_entries(
             for i in rows[:SHOWN]
         )
         raise SchemaError(f"{NAME}: {what}: {count(len(rows), 'transition')}. First: {shown}.")
-
-
-@compiled
-def _expect(
-    offsets: Integers, following: Integers, prob: Floats, values: Floats, mean: Floats, variance: Floats
-) -> None:
-    for pair in range(len(mean)):
-        total = 0.0
-        for i in range(offsets[pair], offsets[pair + 1]):
-            if following[i] >= 0:
-                total += prob[i] * values[following[i]]
-        spread = 0.0
-        for i in range(offsets[pair], offsets[pair + 1]):
-            distance = (values[following[i]] if following[i] >= 0 else 0.0) - total
-            spread += prob[i] * distance * distance
-        mean[pair], variance[pair] = total, spread
 
 
 @compiled

@@ -62,7 +62,7 @@ class WeightMoments(NamedTuple):
         probs = as_floats(annotated, "annotated")
         if probs.ndim != 3 or probs.shape[1] != probs.shape[2]:
             raise SchemaError(f"annotated: an array of shape {probs.shape}; give (n_states, n_actions, n_actions).")
-        refuse_pairs(~((probs >= 0) & (probs <= 1)).all(axis=2), "annotated: not probabilities in", None, None)
+        check_probabilities(probs)
         n_actions = probs.shape[1]
         own = np.eye(n_actions, dtype=bool)
         sure = np.where(own, 1.0, probs)
@@ -112,6 +112,12 @@ class WeightMoments(NamedTuple):
             uneven = (np.abs(covariance - covariance.swapaxes(-1, -2)) > ROUNDING).any(axis=(-1, -2))
             _refuse(uneven, "covariance: not symmetric in")
         return self
+
+
+def check_probabilities(annotated: Floats, states: Vocabulary | None = None, actions: Vocabulary | None = None) -> None:
+    """Fail unless these are probabilities that an action is annotated, (n_states, n_actions, n_actions)."""
+    wrong = ~((annotated >= 0) & (annotated <= 1)).all(axis=2)
+    refuse_pairs(wrong, "annotated: not probabilities in", states, actions)
 
 
 def _moments(kinds: Any) -> WeightMoments:
