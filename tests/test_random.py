@@ -47,6 +47,7 @@ def test_numbers_have_their_distributions() -> None:
     assert stats.kstest(uniform, "uniform").pvalue > 1e-4
     assert stats.kstest(gaussian, "norm").pvalue > 1e-4
     assert stats.pearsonr(uniform, gaussian).pvalue > 1e-4
+    assert stats.pearsonr(uniform, np.abs(gaussian)).pvalue > 1e-4
     assert stats.pearsonr(uniform[1:], uniform[:-1]).pvalue > 1e-4
 
 

@@ -48,8 +48,9 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], object]]) 
     check_new_folder(folder)
     target, partial = Path(os.path.realpath(folder)), None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:100]}."))
+        # Missing folders above are made at the end, so that a failure leaves none behind.
+        above = next(parent for parent in target.parents if parent.exists())
+        partial = Path(tempfile.mkdtemp(dir=above, prefix=f".{target.name[:100]}."))
         for name, write in writers.items():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             write(partial / name)
@@ -59,11 +60,12 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], object]]) 
             for written in partial.iterdir():
                 written.replace(target / written.name)
         else:
+            target.parent.mkdir(parents=True, exist_ok=True)
             partial.replace(target)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}.") from None
+    except OutputError as error:
+        raise OutputError(str(error).replace(str(partial), str(folder))) from None
+    except (OSError, UnicodeError) as error:
+        raise OutputError(f"cannot write {folder}: {getattr(error, 'strerror', None) or error}.") from None
     finally:
         if partial is not None and partial.exists():
             shutil.rmtree(partial, ignore_errors=True)

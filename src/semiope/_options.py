@@ -7,6 +7,7 @@ from numbers import Integral, Real
 
 from semiope.errors import OptionError
 
+LARGEST = 2**62
 # Called with how much is done and how much there is in all.
 Progress = Callable[[int, int], None]
 
@@ -22,4 +23,6 @@ def check_count(number: object, name: str, *, least: int = 1) -> int:
     """Return a whole number as an int; fail unless it is at least `least`."""
     if not isinstance(number, Integral) or isinstance(number, bool) or int(number) < least:
         raise OptionError(f"{name}: {number!r} is not a whole number of at least {least}.")
+    if int(number) > LARGEST:
+        raise OptionError(f"{name}: more than {LARGEST:,} is beyond all counting.")
     return int(number)

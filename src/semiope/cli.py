@@ -179,7 +179,8 @@ def simulate(
             annotate_under=annotate, propensities=propensities, suffix=file_format, progress=progress,
         )  # fmt: skip
     printed = console()
-    printed.print(f"{len(written.files)} files in {out}: episodes, policies/, annotations/, truth ... For instance:")
+    told = f"{len(written.files)} files in {out}: episodes, policies/, annotations/, truth ... For instance:"
+    printed.print(told, soft_wrap=True, markup=False)
     printed.print(f"  {shlex.join(written.command)}", soft_wrap=True, markup=False)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import semiope as so
 from semiope.cli import main
-from semiope.domains import simulate
+from semiope.domains import bandit, simulate
 from semiope.models.places import places_of_answers
 
 
@@ -95,6 +95,7 @@ def test_options(tmp_path: Path) -> None:
         (["tree", "--annotate", "nobody"], "neither"),
         (["tree", "--format", "xlsx"], "format: 'xlsx'"),
         (["tree", "--episodes", "1000000000000"], "GiB"),
+        (["tree", "--episodes", "1" + 40 * "0"], "beyond all counting"),
     ],
 )
 def test_bad_input_writes_nothing(
@@ -151,6 +152,23 @@ def test_a_generator_gives_every_policy_the_same_noise(tmp_path: Path) -> None:
 def test_todays_policy_is_listed_once(tmp_path: Path) -> None:
     assert run("simulate", "tree", "--policy", "behavior", "--out", str(tmp_path / "data")) == 0
     assert pq.read_table(tmp_path / "data" / "truth.parquet")["policy"].to_pylist() == ["behavior"]
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    world = bandit.bandit([[0.0, 1.0]], 0.1, policies={"../escaped": [[1.0, 0.0]]})
+    with pytest.raises(so.OptionError, match="no file can have"):
+        simulate.simulate(world, tmp_path / "a" / "b", 5)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_brackets_is_printed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("simulate", "tree", "--episodes", "5", "--out", str(tmp_path / "m[bold]x[")) == 0
+    assert "m[bold]x[" in capsys.readouterr().out
+
+
+def test_a_failure_leaves_no_folders_above(tmp_path: Path) -> None:
+    assert run("simulate", "tree", "--annotator", "a,ratio=0", "--out", str(tmp_path / "deep" / "er")) == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Unbiasedness and Corollary 1 by exact enumeration of all trajectories and annotations of small random MDPs."""
+"""Unbiasedness and Corollary 5 by exact enumeration of all trajectories and annotations of small random MDPs."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_every_estimator_called_unbiased_is_tested() -> None:
 @given(seed=seeds, shape=shapes)
 @settings(max_examples=10)
 def test_normalisers_have_mean_one(seed: int, shape: tuple[int, int, int]) -> None:
-    """Corollary 1, whatever the estimator divides by."""
+    """Corollary 5, whatever the estimator divides by."""
     mdp = world(seed, shape, 0.9, "all", unsupported=False)
     for name, estimate in mdp.logs.evaluate(MEAN_ONE).items():
         assert mdp.probability @ estimate.normalizers == pytest.approx(1.0, abs=1e-10), name

@@ -26,7 +26,7 @@ class Example(NamedTuple):
 
     setting: Setting
     chances: Floats
-    kinds: Floats  # (kinds, n_states, taken, actions)
+    kinds: Floats  # (kinds, n_states, taken, actions), with steps before the states if they change over time
 
 
 def everything_annotated(setting: Setting) -> Setting:
@@ -51,9 +51,19 @@ class Distribution(NamedTuple):
 
 
 def example(
-    seed: int, *, horizon: int = 1, n_states: int = 2, n_actions: int = 2, biased: bool = True, unsupported: bool = True
+    seed: int,
+    *,
+    horizon: int = 1,
+    n_states: int = 2,
+    n_actions: int = 2,
+    biased: bool = True,
+    unsupported: bool = True,
+    per_step: bool = False,
 ) -> Example:
-    """A random problem: weights vary, annotations are missing now and then, scatter, and may be biased."""
+    """A random problem: weights vary, annotations are missing now and then, scatter, and may be biased.
+
+    `per_step`: policies and weights change over time.
+    """
     rng = np.random.default_rng(seed)
     terminal = np.zeros(n_states, dtype=bool)
     terminal[-1] = horizon > 1
@@ -69,23 +79,28 @@ def example(
         state=state, action=action, next_state=target - 1, prob=following, reward=reward, reward_std=std,
         initial=rng.dirichlet(np.ones(n_states)), terminal=terminal, gamma=0.9, horizon=horizon,
     )  # fmt: skip
-    behavior, evaluation = rng.dirichlet(np.ones(n_actions), size=(2, n_states))
+    steps = (horizon,) if per_step else ()
+    behavior, evaluation = rng.dirichlet(np.ones(n_actions), size=(2, *steps, n_states))
     if unsupported:
-        behavior[0, -1] = 0.0
-        behavior /= behavior.sum(axis=1, keepdims=True)
+        behavior[..., 0, -1] = 0.0
+        behavior /= behavior.sum(axis=-1, keepdims=True)
     chances = rng.dirichlet(np.ones(3))
-    kinds = rng.dirichlet(np.ones(n_actions), size=(3, n_states, n_actions))
+    kinds = rng.dirichlet(np.ones(n_actions), size=(3, *steps, n_states, n_actions))
     # The second kind is a sample without annotations; some pairs have none of any kind.
     kinds[1] = np.eye(n_actions)
-    kinds[:, rng.random((n_states, n_actions)) < 0.3] = 0.0
-    bare = kinds.sum(axis=3) == 0
-    kinds[bare] = np.eye(n_actions)[np.nonzero(bare)[2]]
+    kinds[:, rng.random((*steps, n_states, n_actions)) < 0.3] = 0.0
+    bare = kinds.sum(axis=-1) == 0
+    kinds[bare] = np.eye(n_actions)[np.nonzero(bare)[-1]]
+    off = kinds - np.einsum("k,k...->...", chances, kinds)
+    moments = WeightMoments(
+        np.einsum("k,k...->...", chances, kinds), np.einsum("k,k...i,k...j->...ij", chances, off, off)
+    )
     shape = (horizon, n_states, n_actions)
     setting = Setting.of(
         mdp,
         behavior,
         evaluation,
-        weights=WeightMoments.mixture(chances, kinds),
+        weights=moments,
         annotation_bias=rng.normal(size=shape) if biased else 0.0,
         annotation_std=rng.random(shape),
     )
@@ -105,13 +120,14 @@ def _from_state(one: Example, estimator: str, step: int, s: int, ahead: list[Dis
     setting, mdp = one.setting, one.setting.mdp
     if mdp.terminal[s]:
         return _two_points(mdp.reward[s, 0], mdp.reward_std[s, 0])
-    behavior, evaluation = setting.behavior[0, s], setting.evaluation[0, s]
+    behavior, evaluation = (probs[min(step, len(probs) - 1), s] for probs in (setting.behavior, setting.evaluation))
+    kinds = one.kinds[:, step] if one.kinds.ndim == 5 else one.kinds
     # Definition 1, with the mean over kinds of weights taken by hand.
-    augmented = sum(c * behavior @ kind[s] for c, kind in zip(one.chances, one.kinds, strict=True))
+    augmented = sum(c * behavior @ kind[s] for c, kind in zip(one.chances, kinds, strict=True))
     parts = []
     for a, (k, chance) in itertools.product(range(mdp.n_actions), enumerate(one.chances)):
         weights, ratio = (
-            one.kinds[k, s, a],
+            kinds[k, s, a],
             np.divide(evaluation, augmented, where=augmented > 0, out=np.zeros_like(evaluation)),
         )
         if estimator == "pdis":

@@ -35,19 +35,12 @@ def test_three_steps_and_three_actions(name: str) -> None:
         assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance), abs=1e-9)
 
 
-def test_policies_and_weights_may_change_over_steps() -> None:
-    """A stationary problem written out step by step gives the same; one that changes does not."""
-    one = example(3, horizon=3, n_states=3).setting
-    mean, covariance = (np.repeat(m, 3, axis=0) for m in one.weights if m is not None)
-    per_step = [np.repeat(probs, 3, axis=0) for probs in (one.behavior, one.evaluation)]
-    bias, std = one.annotation_mean - one.returns, one.annotation_variance**0.5
-    options = {"annotation_bias": bias, "annotation_std": std}
-    same = theory.Setting.of(one.mdp, *per_step, weights=WeightMoments(mean, covariance), **options)
-    assert sequential.c_pdis(same) == pytest.approx(sequential.c_pdis(one), abs=1e-12)
-    assert sequential.pdis(same) == pytest.approx(sequential.pdis(one), abs=1e-12)
-    per_step[0][1] = [0.5, 0.5]
-    other = theory.Setting.of(one.mdp, *per_step, weights=WeightMoments(mean, covariance), **options)
-    assert sequential.c_pdis(other).variance != pytest.approx(sequential.c_pdis(one).variance, abs=1e-6)
+@pytest.mark.parametrize("name", ["pdis", "c-pdis"])
+@pytest.mark.parametrize("seed", range(5))
+def test_policies_and_weights_may_change_over_steps(name: str, seed: int) -> None:
+    one = example(seed, horizon=3, n_states=2, per_step=True)
+    found, expected = ESTIMATORS[name](one.setting), distribution(one, name)
+    assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance), abs=1e-9)
 
 
 def test_perfect_annotations_leave_no_bias_over_many_steps() -> None:
@@ -72,8 +65,9 @@ def test_the_variance_of_pdis_that_no_dataset_shows() -> None:
 def test_against_simulation_on_sepsis(name: str) -> None:
     """Mean and variance of 200,000 simulated episodes, within four standard errors.
 
-    Annotations are biased, noisy and, for c-pdis, missing. For pdis the policy is close to the behaviour: the exact
-    variance of the 26 policies' pdis is carried by episodes that no simulation meets.
+    Annotations are biased, noisy and, for c-pdis, missing. c-pdis counts its weights, which theory takes as known: it
+    is compared more loosely, to a hundredth of a return and a twentieth of the variance. For pdis the policy is close
+    to the behaviour: the exact variance of the 26 policies' pdis is carried by episodes that no simulation meets.
     """
     world, n = sepsis.world(), 200_000
     target = world.policies["flip-50-seed-42"]

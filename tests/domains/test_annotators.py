@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
 import semiope as so
+from semiope.domains import sepsis
 from semiope.domains.annotators import annotate, read_annotator
 from semiope.domains.world import World
 from semiope.models.places import places_of_answers, places_of_rows
@@ -84,6 +88,11 @@ def test_several_annotators_are_independent_and_named() -> None:
     assert ann.std() == pytest.approx(0.2, rel=0.02)
     assert bob.std() == pytest.approx(0.5, rel=0.02)
     assert 0.15 < (who == "cy").sum() / len(exact) < 0.25
+    # Who answers is independent, too: of questions that each answers with one half, a quarter are answered by both.
+    halves = [so.Annotator("a", ratio=0.5), so.Annotator("b", ratio=0.5)]
+    both = world.annotate(episodes, "optimal", annotators=halves, seed=8)
+    _, times = np.unique(_codes(both), return_counts=True)
+    assert stats.binomtest(int((times == 2).sum()), len(exact), 0.25).pvalue > 1e-4
     assert found.std is None
 
 
@@ -127,6 +136,21 @@ def _codes(annotations: so.Annotations) -> Any:
     return (labels * 100 + annotations.step) * 10 + annotations.action
 
 
+def test_strings_as_labels_do_not_tie_draws_to_places() -> None:
+    world = all_worlds()["tree"]
+    table = world.sample(60, seed=3).to_arrow()
+    words = pc.binary_join_element_wise("patient", table["episode"].cast(pa.string()), "-")
+    named = so.Episodes.from_arrow(table.set_column(0, "episode", words))
+    expert = so.Annotator(std=1.0, ratio=0.5)
+    whole = world.annotate(named, "uniform", annotators=expert, seed=4).to_arrow()
+    part = so.Episodes.from_arrow(
+        named.to_arrow().filter(pc.match_substring_regex(named.to_arrow()["episode"], "-[3-5].$"))
+    )
+    some = world.annotate(part, "uniform", annotators=expert, seed=4).to_arrow()
+    assert some.equals(whole.filter(pc.match_substring_regex(whole["episode"], "-[3-5].$")))
+    assert len(set(whole["value"].to_pylist())) == whole.num_rows
+
+
 def test_the_action_taken_can_be_asked_about() -> None:
     world = all_worlds()["tree"]
     episodes = world.sample(50, seed=1)
@@ -160,20 +184,39 @@ def test_stated_std() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotators", "message"),
+    ("options", "message"),
     [
-        (so.Annotator(std=-0.1), "std is -0.1"),
-        (so.Annotator(ratio=1.5), "ratio must lie between 0 and 1"),
-        (so.Annotator(bias=np.nan), "bias and std must be finite"),
-        (so.Annotator(bias=[1.0, 2.0]), r"annotator .expert.: bias: an array of shape \(2,\)"),
-        (so.Annotator(ratio=0.0), "not one question is answered"),
-        ([so.Annotator("a"), so.Annotator("a")], "a name of its own"),
-        ("ann", "give one Annotator or a list"),
-        ([so.Annotator("a", stated_std=0.1), so.Annotator("b")], "either all state their std"),
-        (so.Annotator(stated_std=0.0), "stated_std is 0.0"),
+        ({"std": -0.1}, "std is -0.1"),
+        ({"ratio": 1.5}, "ratio must lie between 0 and 1"),
+        ({"ratio": [[0.5, -0.1]]}, "ratio must lie between 0 and 1"),
+        ({"bias": np.nan}, "bias is not finite"),
+        ({"std": np.inf}, "std is not finite"),
+        ({"bias": "much"}, "bias: not an array of numbers"),
+        ({"stated_std": 0.0}, "stated_std is 0.0"),
+        ({"stated_std": np.inf}, "stated_std is inf"),
+        ({"name": ""}, "'' is no name"),
+        ({"name": None}, "None is no name"),
     ],
 )
-def test_bad_annotators(annotators: Any, message: str) -> None:
+def test_bad_annotators(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(so.SemiopeError, match=message):
+        so.Annotator(**options)
+
+
+@pytest.mark.parametrize(
+    ("annotators", "message"),
+    [
+        (so.Annotator(bias=[1.0, 2.0]), r"annotator 'expert': bias: an array of shape \(2,\)"),
+        (so.Annotator(ratio=0.0), "not one question is answered"),
+        (so.Annotator(std=1e308), "not a finite number"),
+        ([so.Annotator("a"), so.Annotator("a")], "a name of its own"),
+        ([so.Annotator("a", stated_std=0.1), so.Annotator("b")], "either all state their std"),
+        ("ann", "give one Annotator or a list"),
+        (None, "give one Annotator or a list"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_annotators_that_do_not_fit(annotators: Any, message: str) -> None:
     world = all_worlds()["tree"]
     with pytest.raises(so.SemiopeError, match=message):
         world.annotate(world.sample(10), "uniform", annotators=annotators)
@@ -193,6 +236,22 @@ def test_what_does_not_fit_together() -> None:
         annotate(sepsis.sample(50), tree.mdp, tree.mdp.action_values(tree.behavior))
     with pytest.raises(so.OptionError, match=r"none called 'optimum'. Did you mean 'optimal'\?"):
         tree.policy("optimum")
+    with pytest.raises(so.OptionError, match="not episodes of the world 'tree'"):
+        tree.tell(all_worlds()["one-state bandit"].sample(5), 0)
+    with pytest.raises(so.SchemaError, match="not a finite number"):
+        annotate(tree.sample(5), tree.mdp, np.full((5, 31, 2), np.nan))
+    with pytest.raises(so.SchemaError, match="askable"):
+        annotate(tree.sample(5), tree.mdp, tree.behavior, askable=np.ones((2, 2), dtype=bool))
+    with pytest.raises(so.OptionError, match="'behavior' is the name of"):
+        replace(tree, policies={"behavior": tree.behavior})
+
+
+def test_worlds_do_not_share_what_can_be_changed() -> None:
+    sepsis.world().policies["mine"] = sepsis.world().behavior
+    assert "mine" not in sepsis.world().policies
+    with pytest.raises(ValueError, match="read-only"):
+        sepsis.world().askable[0, 0, 0] = True
+    assert len(repr(sepsis.world())) < 1000
 
 
 def test_annotators_from_text() -> None:
@@ -203,6 +262,7 @@ def test_annotators_from_text() -> None:
         "nurse,bias=much": "'much' is not a number",
         "bias=1": "has no name",
         "": "has no name",
+        "nurse,bias=1,bias=2": "bias is given twice",
     }.items():
         with pytest.raises(so.OptionError, match=message):
             read_annotator(text)

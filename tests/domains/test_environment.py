@@ -18,9 +18,8 @@ import semiope as so
 from semiope.domains import sepsis
 from semiope.domains.environment import SepsisEnv, WorldEnv
 from semiope.domains.picture import draw_patient
-from tests.domains.test_sampling import ERROR, chi_square
+from tests.domains.test_sampling import ERROR, chi_square, transition_p_value
 from tests.domains.worlds import NAMES, all_worlds
-from tests.models.test_tabular import dense
 
 
 @pytest.mark.parametrize("mode", [None, "ansi", "rgb_array"])
@@ -68,7 +67,7 @@ def roll(env: SepsisEnv, n: int, policy: np.ndarray, seed: int) -> dict[str, lis
     """Episodes in our format: a terminal state's row has no action."""
     rows: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "state", "action", "reward")}
     rng = np.random.default_rng(seed)
-    env.reset(seed=seed)
+    env.reset(seed=seed + 1)  # not the stream of the actions
     for episode in range(n):
         state, info = env.reset()
         for step in range(100):
@@ -94,12 +93,20 @@ def test_rollouts_follow_the_tables() -> None:
     assert chi_square(first, n * world.mdp.initial) > ERROR
     action = np.array(rows["action"])
     row = np.setdiff1d(np.arange(len(state)), episodes.offsets[1:] - 1)
-    pair = state[row] * 8 + action[row]
-    expected = (np.bincount(pair, minlength=1442 * 8).reshape(1442, 8, 1) * dense(world.mdp)).ravel()
-    observed = np.bincount(pair * 1442 + state[row + 1], minlength=len(expected))
-    assert chi_square(observed, expected) > ERROR
+    assert transition_p_value(world, state[row], action[row], state[row + 1]) > ERROR
     returns = so.evaluate(episodes, so.estimate_behavior(episodes), estimators=["is"], gamma=0.99)["is"].values
     assert stats.ttest_1samp(returns, world.mdp.value(world.behavior)).pvalue > ERROR
+
+
+def test_rewards_scatter_as_they_should() -> None:
+    world = all_worlds()["one-state bandit"]
+    env = WorldEnv(world)
+    env.reset(seed=3)
+    paid = []
+    for _ in range(5000):
+        env.reset()
+        paid.append(env.step(np.int64(1))[1])
+    assert stats.kstest((np.array(paid) - 2.0) / 0.5, "norm").pvalue > ERROR
 
 
 def test_a_terminal_state_pays_on_one_more_step() -> None:
@@ -134,6 +141,8 @@ def test_what_cannot_be_done() -> None:
             env.step(wrong)  # type: ignore[arg-type]
     with pytest.raises(so.OptionError, match="state: 5000"):
         env.reset(options={"state": 5000})
+    with pytest.raises(so.OptionError, match="there is only one"):
+        env.reset(options={"stat": 3})
     with pytest.raises(so.OptionError, match="render_mode: 'human'"):
         SepsisEnv(render_mode="human")
 

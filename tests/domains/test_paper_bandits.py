@@ -38,8 +38,8 @@ def exact(world: World, evaluation: Any, estimator: str) -> tuple[float, float, 
     weights = WeightMoments.equal(world.askable)
     setting = theory.Setting.of(world.mdp, world.behavior, evaluation, weights=weights, annotation_std=bandit.PAPER_STD)
     if estimator == "naive":
-        moments = theory.naive_is(setting, world.askable)
-        return moments.bias, moments.std, moments.rmse()
+        draw = theory.naive_is(setting, world.askable)
+        return draw.bias, draw.std, (draw.bias**2 + draw.variance) ** 0.5
     if estimator == "is":
         bias, variance = theory.bias_is(setting), theory.variance_is(setting).total
     else:

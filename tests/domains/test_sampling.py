@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 
 import semiope as so
+from semiope.diagnose import sequential
+from semiope.diagnose.setting import Setting
 from semiope.domains.world import World
 from semiope.models import sampling
 from tests.domains.worlds import NAMES, all_worlds
@@ -31,6 +33,28 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> float:
     observed, expected = observed[expected > 0], expected[expected > 0]
     statistic = float(((observed - expected) ** 2 / expected).sum())
     return float(stats.chi2.sf(statistic, len(expected) - 1)) if len(expected) > 1 else 1.0
+
+
+def transition_p_value(world: World, state: np.ndarray, action: np.ndarray, following: np.ndarray) -> float:
+    """p-value of the next states, given the pairs visited; small cells of a pair are put together."""
+    mdp = world.mdp
+    pair = state.astype(np.int64) * mdp.n_actions + action
+    visits = np.bincount(pair, minlength=mdp.n_states * mdp.n_actions)
+    expected = visits[:, None] * dense(mdp).reshape(len(visits), -1)
+    observed = np.bincount(pair * mdp.n_states + following, minlength=expected.size).reshape(expected.shape)
+    assert not observed[expected == 0].any()
+    small = expected < 10
+    statistic = float((np.where(small, 0, observed - expected) ** 2 / np.where(small, 1, expected)).sum())
+    rest, rest_observed = (np.where(small, table, 0).sum(axis=1) for table in (expected, observed))
+    # What is left of a pair is a cell of its own if it is large enough, else it is dropped with its degree of freedom.
+    kept = rest >= 10
+    statistic += float(((rest_observed - rest)[kept] ** 2 / rest[kept]).sum())
+    cells = (~small).sum(axis=1) + kept
+    whole = kept | (rest == 0)
+    freedom = int(np.where(whole, np.maximum(cells - 1, 0), cells).sum())
+    p_value = float(stats.chi2.sf(statistic, freedom))
+    assert p_value < 1 - 1e-9  # a fit too good would mean that the degrees of freedom are wrong
+    return p_value
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,11 +87,7 @@ def test_transitions_follow_the_tables(name: str) -> None:
     if mdp.horizon == 1:
         assert not len(row)
         return
-    pair = state[row].astype(np.int64) * mdp.n_actions + action[row]
-    visits = np.bincount(pair, minlength=mdp.n_states * mdp.n_actions)
-    expected = (visits.reshape(mdp.n_states, mdp.n_actions, 1) * dense(mdp)).ravel()
-    observed = np.bincount(pair * mdp.n_states + state[row + 1], minlength=len(expected))
-    assert chi_square(observed, expected) > ERROR
+    assert transition_p_value(world, state[row], action[row], state[row + 1]) > ERROR
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,6 +149,27 @@ def test_progress_is_told() -> None:
     told: list[tuple[int, int]] = []
     all_worlds()["tree"].sample(1000, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (1000, 1000)
+
+
+def test_reward_noise_is_independent_over_steps_and_episodes_and_of_what_follows() -> None:
+    """Noise in every state; correlations and the variance of returns, error probability 1e-4 each."""
+    mdp = so.TabularMDP.from_dense(
+        np.tile([0.3, 0.3, 0.4], (3, 2, 1)), reward=np.zeros((3, 2)), reward_std=1.0, initial=[1, 0, 0], horizon=4
+    )
+    policy, n = mdp.policy(np.full((3, 2), 0.5)), 50_000
+    episodes = mdp.sample(policy, n, seed=19)
+    noise, state = episodes.reward.reshape(n, 4), episodes.state.reshape(n, 4)
+    for first, second in ((0, 1), (1, 2), (0, 3)):
+        assert stats.pearsonr(noise[:, first], noise[:, second]).pvalue > ERROR
+        assert stats.pearsonr(np.abs(noise[:, first]), np.abs(noise[:, second])).pvalue > ERROR
+    for lag in (1, 2):
+        assert stats.pearsonr(noise[lag:, 0], noise[:-lag, 0]).pvalue > ERROR
+    assert stats.pearsonr(noise[:, 0], state[:, 1]).pvalue > ERROR
+    assert stats.pearsonr(noise[:, 0], episodes.action.reshape(n, 4)[:, 0]).pvalue > ERROR
+    assert stats.pearsonr(np.abs(noise[:, 0]), state[:, 1]).pvalue > ERROR
+    expected = sequential.pdis(Setting.of(mdp, policy, policy)).variance
+    assert expected == 4.0
+    assert abs(noise.sum(axis=1).var() - expected) < 4 * expected * (2 / n) ** 0.5
 
 
 def test_a_policy_per_step_is_followed() -> None:

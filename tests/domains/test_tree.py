@@ -59,7 +59,9 @@ def test_the_seed_draws_the_leaves() -> None:
         ({"depth": 17}, "doubles with each step"),
         ({"depth": 2, "leaf_rewards": [1.0]}, "4 leaves"),
         ({"slip": 1.5}, "slip: 1.5"),
+        ({"slip": "often"}, "slip: often"),
         ({"behavior": (0.5, 0.6)}, "sum to 1.1"),
+        ({"behavior": (1.0,)}, r"give \(15, 2\)"),
         ({"reward_std": -1.0}, "reward_std: negative"),
     ],
 )
@@ -77,3 +79,10 @@ def test_a_bandit_of_ones_own() -> None:
         bandit.bandit([[0.0, 1.0]], 0.1, initial=[0.5])
     with pytest.raises(so.SchemaError, match="reward"):
         bandit.bandit([0.0, 1.0], 0.1)
+    for wrong in (1.0, (), None):
+        with pytest.raises(so.SchemaError, match="reward_means"):
+            bandit.bandit(wrong, 0.1)
+    with pytest.raises(so.SchemaError, match=r"give \(1, 2\)"):
+        bandit.bandit([[0.0, 1.0]], 0.1, behavior=[[1.0]])
+    with pytest.raises(so.SchemaError, match="askable"):
+        bandit.bandit([[0.0, 1.0]], 0.1, askable=np.ones((2, 2), dtype=bool))

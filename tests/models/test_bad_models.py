@@ -69,6 +69,12 @@ def test_the_good_model_is_one() -> None:
         ({"horizon": 0}, r"horizon: 0"),
         ({"horizon": 2.5}, r"horizon: 2.5"),
         ({"states": ["calm", "calm"]}, r"states: give 2 different labels"),
+        ({"states": ["calm", None]}, r"states: labels are integers or strings, and none is missing"),
+        ({"states": [1.5, 2.5]}, r"states: labels are integers or strings"),
+        ({"states": ["calm", 1]}, r"states: labels are integers or strings"),
+        ({"states": [1, 2**70]}, r"states: labels are integers or strings"),
+        ({"states": 5}, r"states: labels are integers or strings"),
+        ({"horizon": 10**400}, r"horizon: more than"),
         ({"actions": ["stay"]}, r"actions: give 2 different labels"),
         (
             {"terminal": np.array([False, True])},
@@ -145,6 +151,25 @@ def test_arrays_that_do_not_fit() -> None:
         mdp.value([[0.5, 0.0], [1.0, 0.0]])
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (3, 3), (5, 2), (2,), (1, 1, 2)])
+def test_policies_of_another_shape_are_no_policies(shape: tuple[int, ...]) -> None:
+    mdp = so.TabularMDP.from_dense(**GOOD)
+    with pytest.raises(so.SchemaError, match=r"give \(2, 2\) or \(n_steps, 2, 2\)"):
+        mdp.policy(np.ones(shape))
+
+
+def test_exact_answers_need_exact_probabilities() -> None:
+    with pytest.raises(so.SchemaError, match=r"sum to 1 to 1e-09; they do not in 1 state. First: state 'calm'"):
+        so.TabularMDP.from_dense(**GOOD).value([[0.5, 0.499995], [1.0, 0.0]])
+
+
+def test_a_terminal_states_reward_is_checked_whatever_is_available() -> None:
+    options = {**GOOD, "transitions": [[[0.5, 0.5], [0.5, 0.5]], [[0.0, 0.0], [0.0, 0.0]]]}
+    options |= {"terminal": np.array([False, True]), "available": np.array([[True, True], [False, False]])}
+    with pytest.raises(so.SchemaError, match=r"reward: not a finite number in 2 pairs. First: state 'storm'"):
+        so.TabularMDP.from_dense(**{**options, "reward": [[0.0, 0.0], [np.inf, np.inf]]})
+
+
 def test_what_does_not_fit_in_memory_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp, policy = random_mdp(0), random_policy(0, random_mdp(0))
     monkeypatch.setattr(_memory, "machine_memory", lambda: 1000.0)
@@ -162,6 +187,7 @@ def test_a_long_horizon_is_refused_at_once() -> None:
         lambda: mdp.action_values([[1.0]]),
         lambda: mdp.state_distributions([[1.0]]),
         lambda: mdp.sample([[1.0]], 10),
+        lambda: mdp.probs(np.ones((2, 1, 1))),
         mdp.optimal,
     ):
         with pytest.raises(so.OptionError, match="GiB"):
@@ -176,7 +202,15 @@ def test_a_containers_memory_counts_if_it_is_less(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "options", [{"n_episodes": 0}, {"n_episodes": 1.5}, {"n_episodes": 5, "first": -1}, {"n_episodes": 5, "seed": -1}]
+    "options",
+    [
+        {"n_episodes": 0},
+        {"n_episodes": 1.5},
+        {"n_episodes": 10**400},
+        {"n_episodes": 5, "first": 2**63},
+        {"n_episodes": 5, "first": -1},
+        {"n_episodes": 5, "seed": -1},
+    ],
 )
 def test_bad_sampling(options: dict[str, Any]) -> None:
     with pytest.raises(so.OptionError):

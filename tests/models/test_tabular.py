@@ -111,10 +111,22 @@ def test_ties_go_to_the_lowest_action() -> None:
     assert mdp.optimal(infinite=True).probs.argmax() == 1
 
 
+@pytest.mark.parametrize("unit", [1e-11, 1.0, 1e11])
+def test_small_differences_are_no_ties_in_any_unit(unit: float) -> None:
+    """A gap of 1e-7 of the rewards decides; over an infinite horizon only once the values have settled."""
+    mdp = so.TabularMDP.from_dense(
+        [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]],
+        reward=np.array([[1.0, 0.0], [1.0 / 0.99 + 2e-7, 0.0]]) * unit,
+        initial=[1.0, 0.0], gamma=0.99, horizon=3,
+    )  # fmt: skip
+    assert mdp.optimal(infinite=True).probs.argmax(axis=1).tolist() == [1, 0]
+    assert mdp.optimal().probs.reshape(3, 2, 2)[-1].argmax(axis=1).tolist() == [0, 0]
+
+
 def test_an_optimum_that_does_not_settle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("semiope.models.planning.MOST_SWEEPS_UNDISCOUNTED", 1000)
     mdp = so.TabularMDP.from_dense([[[1.0]]], reward=[[1.0]], initial=[1.0], horizon=5)
-    with pytest.raises(so.OptionError, match="gamma below 1"):
+    with pytest.raises(so.OptionError, match="smaller gamma"):
         mdp.optimal(infinite=True)
 
 
@@ -165,6 +177,19 @@ def test_actions_that_are_not_available() -> None:
     assert mdp.optimal().probs.tolist() == [[1.0, 0.0]]
     with pytest.raises(so.SchemaError, match=r"not available in 1 pair. First: state 0 action 1"):
         mdp.value([[0.5, 0.5]])
+
+
+def test_what_cannot_be_reached_does_not_spoil_the_value() -> None:
+    """An action that is not available, taken only where the policy never comes: value known, and no value there."""
+    mdp = so.TabularMDP.from_sparse(
+        state=[0, 0, 1], action=[0, 1, 0], next_state=[1, 1, -1], prob=[1, 1, 1], reward=[[1.0, 1.0], [2.0, np.nan]],
+        initial=[1, 0], horizon=2, available=np.array([[True, True], [True, False]]),
+    )  # fmt: skip
+    policy = np.array([[[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]])
+    assert mdp.value(policy) == 3.0
+    assert mdp.initial_std(policy) == 0.0
+    silent = so.Policy.from_arrow({"step": [0, 1], "state": [0, 1], "action": [0, 0], "prob": [1.0, 1.0]})
+    assert np.isnan(mdp.values(silent)[0, 1])
 
 
 def test_a_policy_per_step_needs_only_what_can_be_reached_then() -> None:

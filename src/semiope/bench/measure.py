@@ -178,7 +178,7 @@ def _sepsis(n_episodes: int) -> list[Measurement]:
 
     def build() -> None:
         sepsis.model.cache_clear()
-        sepsis.world.cache_clear()
+        sepsis._built.cache_clear()
         sepsis.world()
 
     world = sepsis.world()

@@ -11,7 +11,7 @@ weights, mean m and variance V of v_t follow from those of v_{t+1}: first given 
     v_t:  sum_i rho_i W_i y_i,    sum_i rho_i^2 (W_i^2 + V[w_i]) Var[y_i] + sum_ij rho_i rho_j y_i y_j Cov[w_i, w_j]
 
 then over a ~ pi_b. Cost: one pass over the transitions per step, whatever the number of trajectories. pi_b and pi_b+
-are taken as known; estimators that count them in the data have this bias and variance only approximately.
+are taken as known. Estimators that count them in the data usually scatter less, however much data there are.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def moments(setting: Setting, factor: Floats, covariance: Floats | None = None, 
         setting.annotation_variance,
         mdp.gamma,
     )
-    overall = float(mdp.initial @ mean)
-    return Moments(setting.value, overall, float(mdp.initial @ (variance + (mean - overall) ** 2)))
+    overall = mdp.over_initial(mean)
+    return Moments(setting.value, overall, mdp.over_initial(variance + (mean - overall) ** 2))
 
 
 @compiled

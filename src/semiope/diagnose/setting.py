@@ -85,8 +85,8 @@ class Setting:
         return f"Setting({self.mdp!r}, true value {self.value:g})"
 
 
-class Moments(NamedTuple):
-    """Mean and variance of an estimate from one episode, beside the true value."""
+class Draw(NamedTuple):
+    """Mean and variance of a single draw, beside the true value."""
 
     value: float
     mean: float
@@ -99,8 +99,12 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> float:
-        """Standard deviation of the estimate from one episode."""
+        """Standard deviation of the draw."""
         return math.sqrt(self.variance)
+
+
+class Moments(Draw):
+    """Mean and variance of an estimate from one episode, beside the true value; and what becomes of them with more."""
 
     def std_error(self, n_episodes: int) -> float:
         """Standard deviation of the mean over n episodes."""
@@ -118,13 +122,14 @@ class Moments(NamedTuple):
 
 
 def _weights(mdp: TabularMDP, weights: WeightMoments | Any) -> WeightMoments:
-    """Checked moments with an axis over steps."""
+    """Checked moments with an axis over steps, in arrays of our own."""
     shape = (mdp.n_states, mdp.n_actions, mdp.n_actions)
     if weights is None:
-        weights = np.full(shape, 1 / mdp.n_actions)
-    found = weights if isinstance(weights, WeightMoments) else WeightMoments(as_floats(weights, "weights"))
-    found.checked(mdp.states, mdp.actions)
-    mean, covariance = found
+        return WeightMoments(np.broadcast_to(1 / mdp.n_actions, (1, *shape)))
+    given = weights if isinstance(weights, WeightMoments) else WeightMoments(weights)
+    mean = frozen(as_floats(given.mean, "weights"))
+    covariance = None if given.covariance is None else frozen(as_floats(given.covariance, "covariance"))
+    WeightMoments(mean, covariance).checked(mdp.states, mdp.actions)
     if mean.shape not in (shape, (mdp.horizon, *shape)):
         raise SchemaError(f"weights: an array of shape {mean.shape}; give {shape} or {(mdp.horizon, *shape)}.")
     if mean.ndim == 3:

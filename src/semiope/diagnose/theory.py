@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, as_floats
-from semiope.diagnose.setting import Moments, Setting
+from semiope._arrays import Booleans, Floats
+from semiope.diagnose.setting import Draw, Moments, Setting
 from semiope.errors import OptionError
+from semiope.models.checks import broadcast
 from semiope.policies.lookup import safe_ratio
 from semiope.weights.moments import WeightMoments, check_probabilities
 
 __all__ = [
     "Bias",
+    "Draw",
     "Moments",
     "Setting",
     "Unsupported",
@@ -72,7 +74,7 @@ class VarianceIS(NamedTuple):
 
 
 class VarianceCIS(NamedTuple):
-    """The eight terms of the variance of C-IS (Theorem 3), in the paper's order."""
+    """The eight terms of the variance of C-IS (Theorem 13), in the paper's order."""
 
     state: float
     action: float
@@ -109,13 +111,13 @@ def unsupported_actions(setting: Setting) -> Unsupported:
 
 
 def bias_is(setting: Setting) -> float:
-    """Bias of IS: - E_s sum over unsupported a of pi_e(a|s) R(s, a)."""
+    """Bias of IS (Proposition 10): - E_s sum over unsupported a of pi_e(a|s) R(s, a)."""
     one = _one_step(setting)
     return -float(one.initial @ np.where(one.behavior == 0, one.evaluation * one.reward, 0.0).sum(axis=1))
 
 
 def bias_c_is(setting: Setting) -> Bias:
-    """Bias of C-IS by its parts (Propositions 1, 2 and 6):
+    """Bias of C-IS by its parts (Propositions 2, 3 and 12):
 
         support     - E_s sum over a with pi_b+(a|s) = 0 of pi_e(a|s) R(s, a)
         annotation    E_s sum over the others of delta_W(s, a) pi_e(a|s) eps_G(s, a)
@@ -130,7 +132,7 @@ def bias_c_is(setting: Setting) -> Bias:
 
 
 def variance_is(setting: Setting) -> VarianceIS:
-    """Variance of IS: V_s[E[rho R]] + E_s V_a[rho R] + E_s E_a[rho^2 sigma_R^2], rho = pi_e / pi_b (equation 1)."""
+    """Variance of IS: V_s[E[rho R]] + E_s V_a[rho R] + E_s E_a[rho^2 sigma_R^2], rho = pi_e / pi_b (Proposition 11)."""
     one = _one_step(setting)
     ratio = safe_ratio(one.evaluation, one.behavior)
     inner = (one.behavior * ratio * one.reward).sum(axis=1)
@@ -140,7 +142,7 @@ def variance_is(setting: Setting) -> VarianceIS:
 
 
 def variance_c_is(setting: Setting) -> VarianceCIS:
-    """Variance of C-IS in its eight terms (Theorem 3), rho = pi_e / pi_b+, D = sigma_G^2 - sigma_R^2:
+    """Variance of C-IS in its eight terms (Theorem 13), rho = pi_e / pi_b+, D = sigma_G^2 - sigma_R^2:
 
         state               V_s[E[v|s]]
         action              E_s V_a[sum_i rho_i W_i y_i]
@@ -187,7 +189,7 @@ def variance_c_is(setting: Setting) -> VarianceCIS:
 
 
 def variance_c_star_is(setting: Setting) -> VarianceCStarIS:
-    """Variance of C*-IS in closed form (Theorem 2 and its corollary), whatever the setting's weights:
+    """Variance of C*-IS in closed form (Theorem 6 and Corollary 14), whatever the setting's weights:
 
         state        V_s[E[v|s]]
         reward       E_s sum_a pi_e(a|s)^2 sigma_R(s, a)^2
@@ -211,15 +213,16 @@ def variance_c_star_is(setting: Setting) -> VarianceCStarIS:
     )
 
 
-def naive_is(setting: Setting, annotated: Any) -> Moments:
+def naive_is(setting: Setting, annotated: Any) -> Draw:
     """Mean and variance of the naive estimator from one sample of the pooled data (section 3.1).
 
     `annotated[s, a, i]` is the probability that i is annotated where a was taken. Annotations are added as samples, so
-    that s is seen 1 + (mean number of annotations) times as often, and behaviour is what the pooled data show.
+    that s is seen 1 + (mean number of annotations) times as often, and behaviour is what the pooled data show. Samples
+    of an episode depend on each other: this says nothing of the scatter of their mean.
     """
     one = _one_step(setting)
     shape = one.weight_mean.shape
-    there = np.broadcast_to(as_floats(annotated, "annotated"), shape)
+    there = broadcast(annotated, (shape,), "annotated")
     check_probabilities(there, setting.mdp.states, setting.mdp.actions)
     there = np.where(np.eye(shape[1], dtype=bool), 0.0, there)
     logged = one.initial[:, None] * one.behavior
@@ -228,9 +231,9 @@ def naive_is(setting: Setting, annotated: Any) -> Moments:
     seen = (logged + told).sum(axis=1, keepdims=True)
     ratio = safe_ratio(one.evaluation * seen, logged + told)
     mean = float((ratio * (logged * one.reward + told * one.annotation_mean)).sum()) / total
-    second = logged * (one.reward_variance + one.reward**2)
-    second = second + told * (one.annotation_variance + one.annotation_mean**2)
-    return Moments(setting.value, mean, float((ratio**2 * second).sum()) / total - mean**2)
+    variance = logged * ((ratio * one.reward - mean) ** 2 + ratio**2 * one.reward_variance)
+    variance = variance + told * ((ratio * one.annotation_mean - mean) ** 2 + ratio**2 * one.annotation_variance)
+    return Draw(setting.value, mean, float(variance.sum()) / total)
 
 
 class _OneStep(NamedTuple):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Booleans, Floats, Integers, frozen, id_dtype
+from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen, id_dtype
 from semiope._memory import refuse_beyond_memory
 from semiope._random import ANNOTATIONS, Seed, fill, key_of
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.data.labels import ABSENT
 from semiope.errors import OptionError, SchemaError, nearest
+from semiope.models.checks import flags
 from semiope.models.places import Places, places_of_rows
 from semiope.models.tabular import TabularMDP
 from semiope.policies.policy import Policy
@@ -34,6 +37,21 @@ class Annotator:
     std: Any = 0.0
     ratio: Any = 1.0
     stated_std: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise OptionError(f"annotator: {self.name!r} is no name.")
+        for name in ("bias", "std", "ratio"):
+            if not np.isfinite(as_floats(getattr(self, name), f"annotator {self.name!r}: {name}")).all():
+                raise OptionError(f"annotator {self.name!r}: {name} is not finite.")
+        if np.min(self.std) < 0:
+            raise OptionError(f"annotator {self.name!r}: std is {np.min(self.std):g}, but must not be negative.")
+        if np.min(self.ratio) < 0 or np.max(self.ratio) > 1:
+            raise OptionError(
+                f"annotator {self.name!r}: ratio must lie between 0 and 1: it is the share of questions answered."
+            )
+        if self.stated_std is not None and not 0 < self.stated_std < math.inf:
+            raise OptionError(f"annotator {self.name!r}: stated_std is {self.stated_std}, but must be above 0.")
 
 
 @overload
@@ -66,8 +84,7 @@ def annotate(
     Whether a question is answered, and its noise, depend on the seed, the annotator's place in the list, episode, step
     and action alone: not on the policy, nor on `bias`, `std` and `ratio`.
     """
-    experts = [annotators] if isinstance(annotators, Annotator) else list(annotators) or [Annotator()]
-    _check(experts)
+    experts = _experts(annotators)
     if not isinstance(mdp, TabularMDP):
         raise OptionError(f"annotate: the second argument is a {type(mdp).__name__}; give episodes, then the model.")
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
@@ -77,6 +94,8 @@ def annotate(
         for name, one in several.items()
     }
     episode, places = _questions(episodes, mdp, askable, of_action_taken)
+    if not len(episode):
+        raise SchemaError("annotate: there is nothing to ask about in these episodes. Draw more of them.")
     answers = _answers(experts, mdp, places, _numbers(episodes)[episode], key_of(seed, ANNOTATIONS))
     if not len(answers.which):
         raise SchemaError("annotate: not one question is answered. Raise the annotators' ratio, or draw more episodes.")
@@ -90,7 +109,7 @@ def annotate(
             episode=frozen(told),
             step=frozen(places.step[answers.which].astype(id_dtype(mdp.horizon))),
             action=frozen(asked),
-            value=frozen(places.read(table)[answers.which] + answers.off),
+            value=frozen(_finite(places.read(table)[answers.which] + answers.off)),
             std=frozen(np.array(stated)[answers.who]) if stated else None,
             annotator=pa.array([expert.name for expert in experts]).take(pa.array(answers.who)),
         )
@@ -106,6 +125,8 @@ def read_annotator(text: str) -> Annotator:
     fields = ("bias", "std", "ratio")
     for part in parts:
         word, _, number = part.partition("=")
+        if word in given:
+            raise OptionError(f"annotator: {text!r}: {word} is given twice.")
         if word not in fields:
             raise OptionError(f"annotator: {text!r}: {word!r} is not one of bias, std, ratio.{nearest(word, fields)}")
         try:
@@ -133,7 +154,6 @@ def _answers(experts: list[Annotator], mdp: TabularMDP, places: Places, numbers:
             places.read(mdp.per_step(getattr(expert, name), f"annotator {expert.name!r}: {name}"))
             for name in ("bias", "std", "ratio")
         )
-        _check_range(expert.name, bias, std, ratio)
         if std.any() or (ratio < 1).any():
             fill(key, numbers, places.step, place * mdp.n_actions + places.action, uniform, gaussian)
         answered = np.flatnonzero(uniform < ratio)
@@ -146,11 +166,11 @@ def _questions(
 ) -> tuple[Integers, Places]:
     """Episode and place of every question, in the order of the rows."""
     shape = (mdp.n_states, mdp.n_actions, mdp.n_actions)
-    if askable is not None and (np.shape(askable) != shape or np.asarray(askable).dtype != np.bool_):
-        raise SchemaError(f"askable: an array of shape {np.shape(askable)}; give booleans of shape {shape}.")
+    if askable is not None:
+        askable = flags(askable, shape, True, "askable")
     rows = places_of_rows(mdp, episodes)
     decided = np.flatnonzero(episodes.action != ABSENT)
-    size = float(len(decided)) * mdp.n_actions * (1 + 5 * 8)
+    size = float(len(decided)) * mdp.n_actions * 16 * 8
     refuse_beyond_memory(size, "the questions about these episodes", "Annotate fewer episodes at a time.")
     state, taken = rows.state[decided], rows.action[decided]
     asked = np.array(mdp.available[state] if askable is None else askable[state, taken] & mdp.available[state])
@@ -161,15 +181,26 @@ def _questions(
     return episode, Places(rows.step[row], rows.state[row], action)
 
 
+def _finite(values: Floats) -> Floats:
+    if not np.isfinite(values).all():
+        raise SchemaError(
+            "annotate: an answer is not a finite number: the returns are not, or the noise is beyond range."
+        )
+    return values
+
+
 def _numbers(episodes: Episodes) -> Integers:
-    """What tells episodes apart in a seed's series: their labels if these are integers, else their places."""
+    """What tells episodes apart in a seed's series: their labels, strings by a hash of theirs."""
+    labels = episodes.labels.words
     if episodes.labels.kind == "integers":
-        labels: Integers = episodes.labels.words.to_numpy()
-        return labels
-    return np.arange(episodes.n_episodes)
+        numbers: Integers = labels.to_numpy()
+        return numbers
+    hashed = [blake2b(label.encode(), digest_size=8).digest() for label in labels.to_pylist()]
+    return np.frombuffer(b"".join(hashed), dtype="<i8")
 
 
-def _check(experts: list[Annotator]) -> None:
+def _experts(annotators: Any) -> list[Annotator]:
+    experts = list(annotators) if isinstance(annotators, Sequence) else [annotators]
     if not all(isinstance(expert, Annotator) for expert in experts):
         raise OptionError("annotators: give one Annotator or a list of them, such as so.Annotator('ann', std=0.2).")
     names = [expert.name for expert in experts]
@@ -178,15 +209,4 @@ def _check(experts: list[Annotator]) -> None:
     stated = [expert.stated_std is not None for expert in experts]
     if any(stated) and not all(stated):
         raise OptionError("annotators: either all state their std, or none does.")
-    for expert in experts:
-        if expert.stated_std is not None and not expert.stated_std > 0:
-            raise OptionError(f"annotator {expert.name!r}: stated_std is {expert.stated_std}, but must be above 0.")
-
-
-def _check_range(name: str, bias: Floats, std: Floats, ratio: Floats) -> None:
-    if not (np.isfinite(bias).all() and np.isfinite(std).all()):
-        raise OptionError(f"annotator {name!r}: bias and std must be finite numbers.")
-    if (std < 0).any():
-        raise OptionError(f"annotator {name!r}: std is {np.min(std):g}, but must not be negative.")
-    if not ((ratio >= 0) & (ratio <= 1)).all():
-        raise OptionError(f"annotator {name!r}: ratio must lie between 0 and 1: it is the share of questions answered.")
+    return experts or [Annotator()]

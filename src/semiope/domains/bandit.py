@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from semiope._arrays import as_floats
+from semiope._memory import refuse_beyond_memory
 from semiope.domains.world import World
+from semiope.errors import SchemaError
+from semiope.models.checks import flags
 from semiope.models.tabular import TabularMDP
 from semiope.policies.policy import Policy
 
@@ -38,14 +41,16 @@ def bandit(
     counterfactual askable.
     """
     means = as_floats(reward_means, "reward_means")
-    n_states = means.shape[0] if means.ndim else 1
-    states = states or [f"s{i + 1}" for i in range(n_states)]
+    if means.ndim != 2 or not means.size:
+        raise SchemaError(f"reward_means: an array of shape {means.shape}; give (n_states, n_actions).")
+    refuse_beyond_memory(2.0 * means.size * means.shape[1], "what can be asked for", "Take fewer actions.")
+    n_states = means.shape[0]
     mdp = TabularMDP.one_step(
         means,
         reward_std=reward_std,
         initial=np.full(n_states, 1 / n_states) if initial is None else initial,
-        states=states,
-        actions=actions or [f"a{i + 1}" for i in range(means.shape[-1])],
+        states=[f"s{i + 1}" for i in range(n_states)] if states is None else states,
+        actions=[f"a{i + 1}" for i in range(means.shape[1])] if actions is None else actions,
     )
     n_actions = mdp.n_actions
     if policies is None:
@@ -56,7 +61,7 @@ def bandit(
         mdp=mdp,
         behavior=_policy(mdp, np.full(means.shape, 1 / n_actions) if behavior is None else behavior),
         policies={name: _policy(mdp, probs) for name, probs in policies.items()},
-        askable=np.ones((n_states, n_actions, n_actions), dtype=bool) if askable is None else np.asarray(askable),
+        askable=flags(askable, (n_states, n_actions, n_actions), True, "askable"),
         state_words=tuple(str(mdp.states[i]) for i in range(n_states)),
         action_words=tuple(str(mdp.actions[i]) for i in range(n_actions)),
     )

@@ -47,6 +47,8 @@ class WorldEnv(Env):
     ) -> tuple[np.int64, dict[str, Any]]:
         """Start an episode; `options={"state": id}` starts it in a state of choice."""
         super().reset(seed=seed)
+        if options is not None and (not isinstance(options, dict) or set(options) - {"state"}):
+            raise OptionError(f"options: {options!r}; there is only one, as in {{'state': 3}}.")
         wanted = (options or {}).get("state")
         if wanted is not None and not self.observation_space.contains(wanted):
             raise OptionError(f"state: {wanted} is not an id from 0 to {self.world.mdp.n_states - 1}.")

@@ -12,7 +12,7 @@ for dead and 1441 for discharged patients. Actions are numbered 4 antibiotics + 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise, product
 from typing import NamedTuple
@@ -21,6 +21,7 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers
 from semiope.domains.world import World
+from semiope.errors import OptionError
 from semiope.models.tabular import TabularMDP
 
 GAMMA, HORIZON = 0.99, 20
@@ -165,9 +166,14 @@ def is_discharged(patient: Patient) -> bool:
 # Tables --------------------------------------------------------------------------------------------------------------
 
 
-@cache
 def world() -> World:
-    """The simulator with its behaviour policy and the 26 evaluation policies; built once."""
+    """The simulator with its behaviour policy and the 26 evaluation policies."""
+    built = _built()
+    return replace(built, policies=dict(built.policies))  # adding to one's own changes nobody else's
+
+
+@cache
+def _built() -> World:
     mdp = model()
     best = np.argmax(mdp.optimal(infinite=True).probs, axis=1)
     chosen = np.eye(N_ACTIONS)
@@ -240,6 +246,8 @@ LEVEL_WORDS = {VERY_LOW: "very low", LOW: "low", NORMAL: "normal", HIGH: "high",
 
 def describe(state: int) -> str:
     """A state in words, such as 'diabetic; heart rate high, oxygen low; on antibiotics'."""
+    if not 0 <= state < N_STATES:
+        raise OptionError(f"state: {state} is not an id from 0 to {N_STATES - 1}.")
     if state in (DEAD, DISCHARGED):
         return "after death" if state == DEAD else "after discharge"
     patient = PATIENTS[state]
@@ -257,5 +265,7 @@ def describe(state: int) -> str:
 
 def describe_treatment(action: int) -> str:
     """An action in words, such as 'antibiotics and vasopressors'."""
+    if not 0 <= action < N_ACTIONS:
+        raise OptionError(f"action: {action} is not an id from 0 to {N_ACTIONS - 1}.")
     given = [name for name, on in TREATMENTS[action]._asdict().items() if on]
     return " and ".join(given) or "no treatment"

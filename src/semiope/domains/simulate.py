@@ -79,6 +79,7 @@ def simulate(
     in mind or, with `annotate_under` "behavior", those of the behaviour policy. `propensities`: log the probability of
     the action taken; without it `semiope evaluate` counts, as the paper does.
     """
+    folder = Path(folder)
     check_new_folder(folder)
     if suffix not in FORMATS:
         raise OptionError(f"format: {suffix!r} is not known.{nearest(suffix, FORMATS)} Use {', '.join(FORMATS)}.")
@@ -86,6 +87,9 @@ def simulate(
         raise OptionError(f"annotate: {annotate_under!r} is neither 'evaluation' nor 'behavior'.")
     number = int(generator(seed).integers(2**63)) if isinstance(seed, np.random.Generator) else seed
     chosen = {name: world.policy(name) for name in policies or world.policies}
+    wrong = [name for name in chosen if name.startswith(".") or set(name) & set("/\\\0")]
+    if wrong:
+        raise OptionError(f"policies: {wrong[0]!r} is a name that no file can have. Rename the policy.")
     total = (1 + len(chosen)) * check_count(n_episodes, "episodes")
 
     def report(done: int) -> None:

@@ -17,6 +17,7 @@ from semiope._options import check_count
 from semiope._random import Seed, generator
 from semiope.domains.world import World
 from semiope.errors import OptionError, SchemaError
+from semiope.models.checks import broadcast
 from semiope.models.tabular import TabularMDP
 
 ACTIONS = "xy"
@@ -53,7 +54,7 @@ def tree(
     return World(
         name="tree",
         mdp=mdp,
-        behavior=mdp.policy(np.tile(behavior, (len(ways), 1))),
+        behavior=mdp.policy(np.tile(as_floats(behavior, "behavior"), (len(ways), 1))),
         policies={**policies, "optimal": mdp.optimal(infinite=True)},
         askable=np.ones((len(ways), 2, 2), dtype=bool),
         state_words=tuple(
@@ -75,7 +76,7 @@ def _model(ways: list[str], paid: Floats, reward_std: float, slip: float, gamma:
         next_state=2 * state + 1 + child,
         prob=np.where(action == child, 1 - slip, slip),
         reward=np.r_[np.zeros(n_inner), paid][:, None].repeat(2, axis=1),
-        reward_std=np.where(is_leaf, reward_std, 0.0)[:, None].repeat(2, axis=1),
+        reward_std=(is_leaf * broadcast(reward_std, ((),), "reward_std"))[:, None].repeat(2, axis=1),
         initial=np.arange(len(ways)) == 0,
         terminal=is_leaf,
         gamma=gamma,

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Booleans
+from semiope._arrays import Booleans, frozen
 from semiope._options import Progress
 from semiope._random import Seed
 from semiope.data.annotations import Annotations
@@ -37,6 +37,11 @@ class World:
     askable: Booleans
     state_words: tuple[str, ...]
     action_words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "askable", frozen(self.askable))
+        if "behavior" in self.policies:
+            raise OptionError("policies: 'behavior' is the name of the policy that makes the logs. Use another.")
 
     def sample(
         self,
@@ -82,10 +87,10 @@ class World:
             of_action_taken=of_action_taken, seed=seed,
         )  # fmt: skip
 
-    def policy(self, policy: str | Policy) -> Policy:
-        """A policy of this world by name."""
-        if isinstance(policy, Policy):
-            return policy
+    def policy(self, policy: Any) -> Policy:
+        """A policy of this world by name, or any other, as a policy or an array of probabilities."""
+        if not isinstance(policy, str):
+            return policy if isinstance(policy, Policy) else self.mdp.policy(policy)
         known = {"behavior": self.behavior, **self.policies}
         if policy not in known:
             raise OptionError(
@@ -102,6 +107,8 @@ class World:
         rows = slice(episodes.offsets[number], episodes.offsets[number + 1])
         state = self.mdp.states.positions_of(episodes.states)[episodes.state[rows]]
         action = np.append(self.mdp.actions.positions_of(episodes.actions), ABSENT)[episodes.action[rows]]
+        if (state == ABSENT).any() or (action[episodes.action[rows] != ABSENT] == ABSENT).any():
+            raise OptionError(f"tell: these are not episodes of the world {self.name!r}.")
         lines = [f"episode {episodes.labels[number]}"]
         for step, (s, a, paid) in enumerate(zip(state, action, episodes.reward[rows], strict=True)):
             done = f" -> {self.action_words[a]}" if a != ABSENT else ""

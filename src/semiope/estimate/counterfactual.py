@@ -6,7 +6,7 @@ taken against the augmented behaviour policy pi_b+ (Definition 1): rho^a = pi_e(
     v <- w^a rho^a (r + gamma v) + sum over annotated a~ of w^a~ rho^a~ g^a~.
 
 An annotation stands for the whole rest of the episode after its action, so that nothing of the episode's own future
-enters its term. The normaliser is the same without r and g; its mean is 1 (Corollary 1).
+enters its term. The normaliser is the same without r and g; its mean is 1 (Corollary 5).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def words_of(labels: Labels, n: int, name: str) -> Vocabulary:
         return Vocabulary.integers(n)
     try:
         words = pa.array(list(labels))
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"{name}: labels are integers or strings, not a mixture ({error}).") from None
     if not (pa.types.is_integer(words.type) or pa.types.is_string(words.type)) or words.null_count:
         raise OptionError(f"{name}: labels are integers or strings, and none is missing.")
@@ -57,9 +57,10 @@ def flags(values: Any, shape: tuple[int, ...], default: bool, name: str) -> Bool
 def check_model(mdp: TabularMDP, *, allow_unreachable: bool) -> None:
     """Fail unless this is a model: distributions that sum to one, finite rewards, ends that are ends."""
     labels = mdp.states, mdp.actions
+    paid = mdp.available | mdp.terminal[:, None]
     for name, table in (("reward", mdp.reward), ("reward_std", mdp.reward_std)):
-        refuse_pairs(~np.isfinite(table) & mdp.available, f"{name}: not a finite number in", *labels)
-    refuse_pairs((mdp.reward_std < 0) & mdp.available, "reward_std: negative in", *labels)
+        refuse_pairs(~np.isfinite(table) & paid, f"{name}: not a finite number in", *labels)
+    refuse_pairs((mdp.reward_std < 0) & paid, "reward_std: negative in", *labels)
     if mdp.initial.shape != (mdp.n_states,):
         raise SchemaError(f"initial: an array of shape {mdp.initial.shape}; give ({mdp.n_states},).")
     refuse_states(~(mdp.initial >= 0), "initial: no probability (0 or more) is given for", mdp.states)

@@ -15,6 +15,7 @@ from semiope.data.labels import ABSENT, Vocabulary
 from semiope.errors import OptionError, SchemaError, nearest
 from semiope.models.tabular import TabularMDP
 from semiope.models.transitions import END
+from semiope.policies.cells import check_size
 
 TRUNCATED = ("unknown", "end")
 
@@ -43,7 +44,8 @@ def empirical_mdp(
     States in which no action was logged are terminal. An episode whose last row has an action has ended there, unless
     that row is at the last step of the horizon (default: the longest episode): then it was cut, and what would have
     followed is not counted ("unknown") or counted as an end ("end"). Actions never logged in a state are not available
-    there; with a number `unseen`, they pay that and end the episode.
+    there; with a number `unseen`, they pay that and end the episode. A last row without an action in a state that has
+    decisions elsewhere, and without a reward, is a mere observation: what would have followed is not known.
     """
     if truncated not in TRUNCATED:
         close = nearest(str(truncated), TRUNCATED)
@@ -54,6 +56,7 @@ def empirical_mdp(
         raise SchemaError("empirical model: no decision was logged.")
     known = episodes.actions.extended(Vocabulary(pa.array(list(actions), type=episodes.actions.words.type)))
     n_states, n_actions = len(episodes.states), len(known)
+    check_size(n_states, n_actions, "empirical model")
     terminal = _terminal(episodes)
     decided = np.flatnonzero(episodes.action != ABSENT)
     pair = episodes.state[decided].astype(np.int64) * n_actions + episodes.action[decided]

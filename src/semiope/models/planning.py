@@ -11,7 +11,7 @@ from semiope._compiled import compiled
 from semiope.errors import OptionError
 from semiope.models.transitions import END
 
-# Actions whose values differ by less than this are tied.
+# Actions are tied whose values differ by less than this, relative to the largest value or reward around.
 TIE = 1e-10
 PRECISION = 1e-12
 MOST_SWEEPS = 1_000_000
@@ -49,12 +49,12 @@ def best_forever(model: Dynamics, gamma: float) -> Integers:
     most = MOST_SWEEPS if gamma < 1 else MOST_SWEEPS_UNDISCOUNTED
     for _ in range(most):
         change = _improve(model, gamma, worth, chosen)
-        if change <= PRECISION * shortfall * max(1.0, float(np.abs(worth).max())):
+        if change <= PRECISION * shortfall * float(np.abs(worth).max()):
             found: Integers = chosen[0]
             return found
     raise OptionError(
         f"optimal: the values for an infinite horizon with gamma {gamma:g} do not settle in {most:,} sweeps. "
-        "Take a gamma below 1, or the finite horizon."
+        "Take a smaller gamma, or the finite horizon."
     )
 
 
@@ -79,7 +79,7 @@ def evaluate(model: Dynamics, probs: Floats, gamma: float, horizon: int, returns
     for step in range(horizon - 1, -1, -1):
         policy = probs[step if len(probs) > 1 else 0]
         for state in range(n_states):
-            total = 0.0
+            total, silent = 0.0, True
             for action in range(n_actions):
                 value = np.nan
                 if model.terminal[state]:
@@ -89,8 +89,10 @@ def evaluate(model: Dynamics, probs: Floats, gamma: float, horizon: int, returns
                 if len(returns):
                     returns[step, state, action] = value
                 if policy[state, action] > 0:
+                    silent = False
                     total += policy[state, action] * value
-            earlier[state] = model.reward[state, 0] if model.terminal[state] else total
+            # Where the policy says nothing, which it may where it never comes, there is no value.
+            earlier[state] = model.reward[state, 0] if model.terminal[state] else np.nan if silent else total
         worth[:] = earlier
         if step < len(values):
             values[step] = worth
@@ -101,9 +103,14 @@ def _improve(model: Dynamics, gamma: float, worth: Floats, chosen: Integers) -> 
     """Sweep backward once per row of `chosen`, from the values in `worth`; return the last sweep's largest change."""
     n_states, n_actions = model.reward.shape
     earlier, values = np.zeros(n_states), np.zeros(n_actions)
-    change = 0.0
+    change = largest = 0.0
+    for state in range(n_states):
+        for action in range(n_actions):
+            if model.available[state, action] or model.terminal[state]:
+                largest = max(largest, abs(model.reward[state, action]))
     for step in range(len(chosen) - 1, -1, -1):
         change = 0.0
+        tie = TIE * max(largest, np.abs(worth).max())
         for state in range(n_states):
             if model.terminal[state]:
                 chosen[step, state] = 0
@@ -116,7 +123,6 @@ def _improve(model: Dynamics, gamma: float, worth: Floats, chosen: Integers) -> 
                         ahead = _ahead(model, state * n_actions + action, worth)
                         values[action] = model.reward[state, action] + gamma * ahead
                     best = max(best, values[action])
-                tie = TIE * max(1.0, abs(best))
                 for action in range(n_actions):
                     if values[action] >= best - tie:
                         chosen[step, state] = action

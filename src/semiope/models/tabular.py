@@ -12,6 +12,7 @@ so values are discounted from their own step, as annotations are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -204,12 +205,16 @@ class TabularMDP:
 
     def value(self, policy: PolicyLike) -> float:
         """The value of a policy: its expected return over the initial states."""
-        return float(self.initial @ self.initial_values(policy))
+        return self.over_initial(self.initial_values(policy))
 
     def initial_std(self, policy: PolicyLike) -> float:
         """Standard deviation of V_0 over the initial states: what scatter of episodes remains at the very least."""
         first = self.initial_values(policy)
-        return float(np.sqrt(self.initial @ (first - self.initial @ first) ** 2))
+        return math.sqrt(self.over_initial((first - self.over_initial(first)) ** 2))
+
+    def over_initial(self, values: Floats) -> float:
+        """Mean of values (n_states,) over the initial states; what others are worth, or whether, is all the same."""
+        return float(self.initial @ np.where(self.initial > 0, values, 0.0))
 
     def _evaluate(self, probs: Floats, returns: Floats, values: Floats) -> None:
         planning.evaluate(self.dynamics, probs, self.gamma, self.horizon, returns, values)
@@ -222,7 +227,7 @@ class TabularMDP:
         if infinite:
             chosen = planning.best_forever(self.dynamics, self.gamma)
         else:
-            refuse_beyond_memory(8.0 * self.horizon * self.reward.size, "a policy per step", "Take a shorter horizon.")
+            self._check_per_step("a policy")
             chosen = planning.best_per_step(self.dynamics, self.gamma, self.horizon)
         return self.policy(np.eye(self.n_actions)[chosen])
 
@@ -255,9 +260,10 @@ class TabularMDP:
         in `behavior_prob`.
         """
         n, start = check_count(n_episodes, "n_episodes"), check_count(first, "first", least=0)
+        check_count(n + start, "first + n_episodes")
         # At the peak the columns exist as parts and as a whole, the state as two kinds of ids.
         size = 2.0 * n * self.horizon * (8 + 8 + 4)
-        refuse_beyond_memory(size, "these episodes", "Draw fewer at a time: `first` says where to go on.")
+        refuse_beyond_memory(size, "these episodes", "Draw fewer at a time.")
         rows = sampling.draw(
             self.dynamics, self.probs(policy), self.initial, horizon=self.horizon, n=n, first=start, seed=seed,
             progress=progress,
@@ -274,7 +280,11 @@ class TabularMDP:
 
     def policy(self, probs: Floats) -> Policy:
         """A policy with this model's labels from an array (n_states, n_actions), or (n_steps, n_states, n_actions)."""
-        return Policy.from_table(probs, states=self.states, actions=self.actions)
+        table = as_floats(probs, "policy")
+        if table.ndim not in (2, 3) or table.shape[-2:] != self.reward.shape:
+            n, m = self.reward.shape
+            raise SchemaError(f"policy: an array of shape {table.shape}; give ({n}, {m}) or (n_steps, {n}, {m}).")
+        return Policy.from_table(table, states=self.states, actions=self.actions)
 
     def probs(self, policy: PolicyLike, name: str = "policy") -> Floats:
         """Probabilities of a policy in this model's ids: (horizon, n_states, n_actions), or (1, ...) if stationary."""
@@ -299,16 +309,14 @@ class TabularMDP:
         )
         return table
 
+    def _check_per_step(self, what: str) -> None:
+        """Fail if probabilities per step, state and action, with a few copies on their way, would not fit."""
+        refuse_beyond_memory(32.0 * self.horizon * self.reward.size, f"{what} per step", "Take a shorter horizon.")
+
     def _own(self, policy: Any, name: str) -> Policy:
         if isinstance(policy, str | RowPolicy) or policy is None:
             raise SchemaError(f"{name}: {type(policy).__name__}; give a Policy or an array of probabilities.")
-        table = as_floats(policy, name)
-        if table.shape[-2:] != self.reward.shape:
-            raise SchemaError(
-                f"{name}: an array of shape {table.shape}; "
-                f"give ({self.n_states}, {self.n_actions}) or (n_steps, {self.n_states}, {self.n_actions})."
-            )
-        return self.policy(table)
+        return self.policy(policy)
 
     def _looked_up(self, policy: Policy, name: str) -> Floats:
         if not (policy.states.comparable(self.states) and policy.actions.comparable(self.actions)):
@@ -325,6 +333,8 @@ class TabularMDP:
             raise SchemaError(f"{name}: the model has no action {unknown!r}.{close}")
         step = np.zeros(len(state), dtype=np.int64) if policy.step is None else policy.step
         keep = (state != ABSENT) & (step < self.horizon)
+        if policy.step is not None:
+            self._check_per_step(name)
         table = np.zeros((1 if policy.step is None else self.horizon, *self.reward.shape))
         shared = action != ABSENT
         table[step[keep, None], state[keep, None], action[shared]] = policy.probs[keep][:, shared]

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, as_floats
+from semiope._arrays import Floats, as_floats, frozen
 from semiope._memory import refuse_beyond_memory
+from semiope._options import check_count
 from semiope.data.labels import Vocabulary
 from semiope.data.naming import refuse_pairs
 from semiope.errors import OptionError, SchemaError
@@ -32,12 +33,14 @@ class WeightMoments(NamedTuple):
     @classmethod
     def constant(cls, shares: Any) -> WeightMoments:
         """The same weights, (n_states, n_actions, n_actions), wherever an action was taken in a state."""
-        return cls(as_floats(shares, "weights")).checked()
+        return cls(frozen(as_floats(shares, "weights"))).checked()
 
     @classmethod
     def factual(cls, n_states: int, n_actions: int) -> WeightMoments:
         """All weight on the action taken: C-x becomes x."""
-        return cls(np.broadcast_to(np.eye(n_actions), (n_states, n_actions, n_actions)))
+        n, m = check_count(n_states, "n_states"), check_count(n_actions, "n_actions")
+        refuse_beyond_memory(8.0 * m * m, "weights", "Take fewer actions.")
+        return cls(np.broadcast_to(np.eye(m), (n, m, m)))
 
     @classmethod
     def mixture(cls, chances: Any, shares: Any) -> WeightMoments:
@@ -46,7 +49,7 @@ class WeightMoments(NamedTuple):
         probs = as_floats(chances, "chances")
         if kinds.ndim != 4 or probs.shape != kinds.shape[:1]:
             raise SchemaError("weights: give one array (n_states, n_actions, n_actions) for each chance.")
-        if (probs < 0).any() or abs(probs.sum() - 1) > ROUNDING:
+        if not (probs >= 0).all() or not abs(probs.sum() - 1) <= ROUNDING:
             raise SchemaError(f"chances: {probs.tolist()} are not probabilities that sum to 1.")
         for one in kinds:
             cls.constant(one)
@@ -105,12 +108,18 @@ class WeightMoments(NamedTuple):
                     f"covariance: an array of shape {covariance.shape}; give {(*mean.shape, mean.shape[-1])}."
                 )
             _refuse(~np.isfinite(covariance).all(axis=(-1, -2)), "covariance: not finite numbers in")
-            _refuse(
-                (np.diagonal(covariance, axis1=-2, axis2=-1) < -ROUNDING).any(axis=-1),
-                "covariance: a negative variance in",
-            )
+            variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+            _refuse((variance < -ROUNDING).any(axis=-1), "covariance: a negative variance in")
             uneven = (np.abs(covariance - covariance.swapaxes(-1, -2)) > ROUNDING).any(axis=(-1, -2))
             _refuse(uneven, "covariance: not symmetric in")
+            # Weights lie between 0 and 1 and sum to one.
+            _refuse(
+                (variance > mean * (1 - mean) + ROUNDING).any(axis=-1), "covariance: a variance no share can have in"
+            )
+            _refuse((np.abs(covariance.sum(axis=-1)) > ROUNDING).any(axis=-1), "covariance: rows do not sum to 0 in")
+            _refuse(
+                (np.linalg.eigvalsh(covariance) < -ROUNDING).any(axis=-1), "covariance: not positive semidefinite in"
+            )
         return self
 
 
@@ -128,4 +137,4 @@ def _moments(kinds: Any) -> WeightMoments:
     for chance, shares in listed:
         off = shares - mean
         covariance += chance[..., None, None] * off[..., :, None] * off[..., None, :]
-    return WeightMoments(mean, covariance)
+    return WeightMoments(frozen(mean), frozen(covariance))
