@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,8 +20,8 @@ from semiope.data.labels import ABSENT, Vocabulary
 from semiope.models.planning import Dynamics
 from semiope.models.transitions import END
 
-# Rows drawn at a time: what is allocated for episodes that may end early stays small.
-SLAB = 1 << 20
+# Rows drawn at a time by one thread: what is allocated for episodes that may end early stays small.
+SLAB = 1 << 19
 # What a random number is for, in the counter it is made of.
 CHOICES, REWARD, START = 0, 1, 2
 
@@ -71,16 +73,20 @@ def draw(
     at_once = max(1, SLAB // horizon)
     dtypes = id_dtype(len(model.terminal)), id_dtype(model.reward.shape[1]), np.float64, np.float64
     lengths = np.empty(n, dtype=np.int64)
-    parts: list[list[NDArray[Any]]] = [[], [], [], []]
-    for begin in range(0, n, at_once):
+
+    def draw_slab(begin: int) -> list[NDArray[Any]]:
         own = lengths[begin : begin + at_once]
         slab = [np.empty(len(own) * horizon, dtype=dtype) for dtype in dtypes]
         used = _draw(model, tables, key, first + begin, horizon, own, *slab)
-        for column, values in zip(parts, slab, strict=True):
-            column.append(values[:used].copy())
-        if progress is not None:
-            progress(begin + len(own), n)
-    state, action, reward, propensity = (np.concatenate(column) for column in parts)
+        return [values[:used].copy() for values in slab]
+
+    parts = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for part in pool.map(draw_slab, range(0, n, at_once)):
+            parts.append(part)
+            if progress is not None:
+                progress(min(n, len(parts) * at_once), n)
+    state, action, reward, propensity = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Rows(first, lengths, state, action, reward, propensity)
 
 
@@ -108,12 +114,12 @@ def _pick(cumulative: Floats, low: int, high: int, uniform: float) -> int:
     total = cumulative[high - 1]
     # Rounding must not lead beyond the last entry of positive probability.
     target = min(uniform * total, total * (1.0 - 2.0**-52))
-    while low < high - 1:
-        middle = (low + high - 1) // 2
-        if cumulative[middle] > target:
-            high = middle + 1
-        else:
-            low = middle + 1
+    n = high - low
+    # The number of halvings does not depend on the number drawn, which the processor could not foresee.
+    while n > 1:
+        half = n // 2
+        low += half if cumulative[low + half - 1] <= target else 0
+        n -= half
     return low
 
 
