@@ -92,6 +92,10 @@ def evaluate(
     weights: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="Split weights: equal, factual, column, or a table.")
     ] = "equal",
+    repair: Annotated[
+        str | None,
+        typer.Option(metavar="STEP[,STEP...]", help="Make annotations usable: pool, convert[:authors], impute, model."),
+    ] = None,
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     alpha: Annotated[float, typer.Option(help="Intervals have level 1 - alpha.")] = 0.05,
@@ -118,7 +122,7 @@ def evaluate(
     with DelayedProgress() as progress:
         results = _evaluate(
             episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
-            weights=weights, gamma=gamma, progress=progress,
+            weights=weights, repair=repair, gamma=gamma, progress=progress,
         )  # fmt: skip
         content = document(results, alpha=alpha, ci=ci, seed=seed)
     _write({json: to_json(content), report: page(content)})

@@ -24,6 +24,8 @@ from semiope.estimate.registry import ALIASES, ESTIMATORS, chosen
 from semiope.estimate.result import Estimate
 from semiope.policies.cells import check_cell
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
+from semiope.repair.case import Case, Records
+from semiope.repair.steps import read_steps, repaired
 
 Names = Sequence[str] | str | None
 
@@ -74,12 +76,14 @@ class Results(Mapping[str, Estimate]):
 @overload
 def evaluate(
     episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
-    estimators: Names = ..., weights: Any = ..., gamma: float = ..., progress: Progress | None = ...,
+    estimators: Names = ..., weights: Any = ..., repair: Names = ..., gamma: float = ...,
+    progress: Progress | None = ...,
 ) -> dict[str, Results]: ...  # fmt: skip
 @overload
 def evaluate(
     episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
-    estimators: Names = ..., weights: Any = ..., gamma: float = ..., progress: Progress | None = ...,
+    estimators: Names = ..., weights: Any = ..., repair: Names = ..., gamma: float = ...,
+    progress: Progress | None = ...,
 ) -> Results: ...  # fmt: skip
 
 
@@ -92,6 +96,7 @@ def evaluate(
     cell: str = "state",
     estimators: Names = None,
     weights: Any = "equal",
+    repair: Names = None,
     gamma: float = 1.0,
     progress: Progress | None = None,
 ) -> Results | dict[str, Results]:
@@ -111,6 +116,9 @@ def evaluate(
     weights
         "equal", "factual", "column", an array (n_states, n_actions, n_actions), or a table of state, taken, action
         and weight.
+    repair
+        Steps that make imperfect annotations usable, in their order: "pool", "convert", "impute", "model"; an option
+        goes behind a colon, as in "convert:authors".
     gamma
         Discount factor.
     progress
@@ -118,6 +126,7 @@ def evaluate(
     """
     gamma = check_gamma(gamma)
     check_cell(cell)
+    steps = read_steps(repair)
     chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
     several = isinstance(policy, Mapping)
@@ -136,16 +145,18 @@ def evaluate(
     names = chosen(estimators, annotated=any(answers.values()))
     if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
         behavior = _as_policy(behavior, "behavior")
+    mended, mending = _repaired(answers, policies, episodes, steps, gamma)
     prepared: dict[int, Evidence] = {}
     done = _Counter(progress, episodes.n_steps * len(policies) * len({ESTIMATORS[name].recipe for name in names}))
     results = {}
     for name, one in policies.items():
-        own = answers[name]
+        own = mended[name]
         if id(own) not in prepared:
             prepared[id(own)] = gather(episodes, own, policies, behavior=behavior, cell=cell, weights=weights)
         evidence = prepared[id(own)]
-        shared = own is not None and sum(other is own for other in answers.values()) > 1
+        shared = own is not None and sum(other is own for other in mended.values()) > 1
         notes = notes_on(name, evidence.logbook, names, weights=weights, asked=estimators, shared=shared)
+        notes = [*mending.get(name, []), *notes]
         settings = {
             "semiope": __version__,
             "gamma": gamma,
@@ -154,6 +165,7 @@ def evaluate(
             "cell": evidence.cells.kind,
             "behavior": _origin(behavior, episodes),
             "weights": weights if isinstance(weights, str) else "table",
+            "repair": [f"{step}:{option}" if option else step for step, option in steps],
         }
         results[name] = _evaluate_one(Problem.of(name, one, evidence, gamma), names, settings, notes, done)
     return results if several else results["policy"]
@@ -198,6 +210,28 @@ def _answers(annotations: Any, policies: Mapping[str, AnyPolicy]) -> dict[str, A
                 raise OptionError(f"annotations: there is no policy called {name!r}.{nearest(str(name), policies)}")
         return {name: _as_annotations(annotations.get(name), f"annotations for {name!r}") for name in policies}
     return dict.fromkeys(policies, _as_annotations(annotations, "annotations"))
+
+
+def _repaired(
+    answers: dict[str, Annotations | None],
+    policies: Mapping[str, AnyPolicy],
+    episodes: Episodes,
+    steps: list[tuple[str, str]],
+    gamma: float,
+) -> tuple[dict[str, Annotations | None], dict[str, list[str]]]:
+    """The annotations of each policy after all steps, and what was done to them."""
+    if not steps:
+        return answers, {}
+    if not any(answers.values()):
+        raise OptionError("repair: there are no annotations to repair.")
+    known = [policy.actions for policy in policies.values()]
+    known += [one.actions for one in answers.values() if one is not None]
+    records = Records(episodes, tuple(label for words in known for label in words.words.to_pylist()), gamma)
+    mended, notes = dict(answers), {}
+    for name, own in answers.items():
+        if own is not None:
+            mended[name], notes[name] = repaired(own, Case(records, policies[name], name), steps)
+    return mended, notes
 
 
 def _as_annotations(annotations: Any, name: str) -> Annotations | None:

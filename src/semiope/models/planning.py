@@ -68,8 +68,12 @@ def _ahead(model: Dynamics, pair: int, worth: Floats) -> float:
 
 
 @compiled
-def evaluate(model: Dynamics, probs: Floats, gamma: float, horizon: int, returns: Floats, values: Floats) -> None:
+def evaluate(
+    model: Dynamics, probs: Floats, gamma: float, horizon: int, returns: Floats, values: Floats, unknown: Floats
+) -> None:
     """Fill in what a policy, given per step or with one entry for all, is worth.
+
+    `unknown`, (horizon, n_states), is what an action that is not available is taken to be worth; NaN if it is empty.
 
     `returns` takes Q_t(s, a), (horizon, n_states, n_actions), unless it is empty; `values` takes V_t(s), (horizon,
     n_states), or V_0(s) alone if it has one row.
@@ -81,7 +85,7 @@ def evaluate(model: Dynamics, probs: Floats, gamma: float, horizon: int, returns
         for state in range(n_states):
             total, silent = 0.0, True
             for action in range(n_actions):
-                value = np.nan
+                value = unknown[step, state] if len(unknown) else np.nan
                 if model.terminal[state]:
                     value = model.reward[state, action]
                 elif model.available[state, action]:

@@ -35,7 +35,7 @@ from semiope.policies.policy import Policy, RowPolicy
 
 # A policy, or its probabilities as an array.
 PolicyLike = Policy | Floats | Sequence[Any]
-_NOT_KEPT = np.empty((0, 0, 0))
+_NOT_KEPT, _NOTHING = np.empty((0, 0, 0)), np.empty((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +216,18 @@ class TabularMDP:
         """Mean of values (n_states,) over the initial states; what others are worth, or whether, is all the same."""
         return float(self.initial @ np.where(self.initial > 0, values, 0.0))
 
+    def evaluate_with(self, unknown: Floats, probs: Floats) -> Floats:
+        """Q_t(s, a) of a policy in this model's ids, where actions that are not available are worth `unknown`.
+
+        `unknown` is (horizon, n_states). For models that know only some actions, as those counted from logs.
+        """
+        returns = np.empty((self.horizon, *self.reward.shape))
+        values = np.empty((1, self.n_states))
+        planning.evaluate(self.dynamics, probs, self.gamma, self.horizon, returns, values, unknown)
+        return returns
+
     def _evaluate(self, probs: Floats, returns: Floats, values: Floats) -> None:
-        planning.evaluate(self.dynamics, probs, self.gamma, self.horizon, returns, values)
+        planning.evaluate(self.dynamics, probs, self.gamma, self.horizon, returns, values, _NOTHING)
 
     def optimal(self, *, infinite: bool = False) -> Policy:
         """The best policy: per step for the finite horizon, or one for all steps of an infinite one.
@@ -289,7 +299,7 @@ class TabularMDP:
     def probs(self, policy: PolicyLike, name: str = "policy") -> Floats:
         """Probabilities of a policy in this model's ids: (horizon, n_states, n_actions), or (1, ...) if stationary."""
         own = policy if isinstance(policy, Policy) else self._own(policy, name)
-        table = self._looked_up(own, name)
+        table = self.look_up(own, name)
         sums = table.sum(axis=2)
         given = (sums > 0) & (np.abs(sums - 1) > SUM_TOLERANCE)
         what = f"{name}: exact answers need probabilities that sum to 1 to {SUM_TOLERANCE:g}; they do not in"
@@ -318,7 +328,8 @@ class TabularMDP:
             raise SchemaError(f"{name}: {type(policy).__name__}; give a Policy or an array of probabilities.")
         return self.policy(policy)
 
-    def _looked_up(self, policy: Policy, name: str) -> Floats:
+    def look_up(self, policy: Policy, name: str) -> Floats:
+        """Probabilities of a policy in this model's ids, as `probs` has them, 0 where it says nothing."""
         if not (policy.states.comparable(self.states) and policy.actions.comparable(self.actions)):
             raise SchemaError(
                 f"{name}: its labels are {policy.states.kind} for states and {policy.actions.kind} for actions, those "

@@ -1,0 +1,138 @@
+"""What a repair looks at: logs, answers, the policy under evaluation, and the model counted from the logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
+from semiope.data.annotations import Annotations
+from semiope.data.episodes import Episodes
+from semiope.data.logbook import AlignedAnnotations, Logbook
+from semiope.errors import OptionError
+from semiope.models.empirical import Empirical, empirical_mdp
+from semiope.models.places import Places, places_of_answers, places_of_rows
+from semiope.policies.policy import AnyPolicy, Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Logs with the model counted from them; shared by all policies. `actions` are labels of all that exist."""
+
+    episodes: Episodes
+    actions: tuple[Any, ...]
+    gamma: float
+
+    @cached_property
+    def empirical(self) -> Empirical:
+        """The model: pairs never logged are not available in it."""
+        return empirical_mdp(self.episodes, actions=self.other_actions, gamma=self.gamma)
+
+    @cached_property
+    def other_actions(self) -> list[Any]:
+        """Labels of actions that nobody took."""
+        known = set(self.episodes.actions.words.to_pylist())
+        return [action for action in dict.fromkeys(self.actions) if action not in known]
+
+    @cached_property
+    def behavior(self) -> Floats:
+        """pi_b(a|s), counted."""
+        counts = self.empirical.counts
+        shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        return shares
+
+    @cached_property
+    def behavior_returns(self) -> Floats:
+        """Q_t of pi_b in the model; a pair never logged is worth as much as its state."""
+        mdp = self.empirical.mdp
+        # Today's policy takes logged actions only: what others are worth does not matter to its values.
+        nothing = np.zeros((mdp.horizon, mdp.n_states))
+        returns = mdp.evaluate_with(nothing, self.behavior[None])
+        unseen = ~mdp.available & ~mdp.terminal[:, None]
+        worth = (self.behavior * returns).sum(axis=2)
+        return np.where(unseen, worth[:, :, None], returns)
+
+    @cached_property
+    def behavior_values(self) -> Floats:
+        """V_t of pi_b in the model, (horizon, n_states)."""
+        mdp = self.empirical.mdp
+        worth: Floats = (self.behavior * self.behavior_returns).sum(axis=2)
+        return np.where(mdp.terminal, mdp.reward[:, 0], worth)
+
+    @cached_property
+    def rows(self) -> Places:
+        """Where each row lies in the model."""
+        return places_of_rows(self.empirical.mdp, self.episodes)
+
+    def places(self, annotations: Annotations) -> Places:
+        """Where each answer lies in the model."""
+        return places_of_answers(self.empirical.mdp, self.episodes, annotations)
+
+    def rows_of(self, annotations: Annotations) -> Integers:
+        """The row that each answer speaks about, in a type in which products do not overflow."""
+        rows = self.episodes.rows_of(annotations.labels, annotations.episode, annotations.step, "annotations")
+        return rows.astype(np.int64)
+
+    def returns_from(self, rows: Integers) -> Floats:
+        """The discounted return that was observed from each of these rows on."""
+        return self._observed_returns[rows]
+
+    @cached_property
+    def _observed_returns(self) -> Floats:
+        found = np.empty(self.episodes.n_steps)
+        _returns(self.episodes.offsets, self.episodes.reward, self.gamma, found)
+        return found
+
+    def counterfactual(self, annotations: Annotations) -> tuple[Places, Floats]:
+        """Places and values of answers about actions that were not taken, pooled by question."""
+        aligned = self.aligned(annotations)
+        step, state = self.rows.step[aligned.row], self.rows.state[aligned.row]
+        return Places(step, state, aligned.action), aligned.value
+
+    def aligned(self, annotations: Annotations) -> AlignedAnnotations:
+        """Answers about actions that were not taken, one a question, by row and action in the model's ids."""
+        found = Logbook.of(self.episodes, annotations, {"model": self.empirical.mdp.actions})
+        ids = self.empirical.mdp.actions.positions_of(found.actions)
+        aligned = found.annotations
+        order = np.lexsort((ids[aligned.action], aligned.row))
+        row = aligned.row[order].astype(np.int64)
+        return aligned._replace(row=row, action=ids[aligned.action][order], value=aligned.value[order])
+
+
+@compiled
+def _returns(offsets: Integers, reward: Floats, gamma: float, found: Floats) -> None:
+    for e in range(len(offsets) - 1):
+        total = 0.0
+        for row in range(offsets[e + 1] - 1, offsets[e] - 1, -1):
+            total = reward[row] + gamma * total
+            found[row] = total
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One policy before the records."""
+
+    records: Records
+    policy: AnyPolicy
+    name: str
+
+    @cached_property
+    def evaluation(self) -> Floats:
+        """pi_e in the model's ids."""
+        if not isinstance(self.policy, Policy):
+            raise OptionError(
+                f"repair: policy {self.name!r} is given row by row; a model of the logs needs one over states."
+            )
+        return self.records.empirical.mdp.look_up(self.policy, f"policy {self.name!r}")
+
+    @cached_property
+    def returns(self) -> Floats:
+        """Q_t of pi_e in the model, where a pair never logged is worth what its state is worth under pi_b.
+
+        What the logs cannot tell is left as it is today.
+        """
+        return self.records.empirical.mdp.evaluate_with(self.records.behavior_values, self.evaluation)

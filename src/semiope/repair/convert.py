@@ -1,0 +1,100 @@
+"""From annotations of today's policy to annotations of the one under evaluation (appendix D.1).
+
+Experts tell what they expect of today's practice: g ~ Q_t of pi_b. What they would expect of pi_e differs by
+D_t(s, a) = Q_t(s, a; pi_e) - Q_t(s, a; pi_b), which goes backward over the steps in a model counted from the logs:
+
+    D_t(s, a) = gamma sum_s' p(s'|s, a) d_{t+1}(s')
+    d_t(s)    = sum_a (pi_e - pi_b)(a|s) Q_t(s, a; pi_b) + sum_a pi_e(a|s) D_t(s, a)
+
+The annotations are about Q of pi_b itself, so that they say what the model gets wrong of it: Q here is the model's plus
+the predicted residuals of the answers (`residuals.py`). And a pair that was logged n times leans on what follows its
+state in general as on one more observation: D_t(s, a) <- (n D_t(s, a) + D_t(s)) / (n + 1), D_t(s) the mean over pi_b.
+
+A pair that was never logged has no place in the model, and annotations of it stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from semiope._arrays import Floats, frozen
+from semiope._compiled import compiled
+from semiope.data.annotations import Annotations
+from semiope.errors import count
+from semiope.models.empirical import empirical_mdp
+from semiope.models.planning import Dynamics
+from semiope.models.transitions import END
+from semiope.repair.case import Case
+from semiope.repair.residuals import predict
+
+# The authors let a pair that was never logged pay this and end the episode.
+AUTHORS_UNSEEN = -1.0
+
+
+def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
+    """Convert the answers; also say what was done.
+
+    Options: `authors` follows the conventions of the paper's code; `state` converts answers about pairs never logged as
+    well, by what changes in their state in general.
+    """
+    records = case.records
+    change = _authors(case) if option == "authors" else _change(annotations, case)
+    places = records.places(annotations)
+    known = records.empirical.mdp.available[places.state, places.action] | (option == "state")
+    value = annotations.value + np.where(known, places.read(change), 0.0)
+    kept = int(np.count_nonzero(~known))
+    left = f"; {count(kept, 'answer')} about pairs never logged kept" if kept else ""
+    done = f"convert: {count(len(value) - kept, 'answer')} turned from the behaviour policy to the policy{left}."
+    return replace(annotations, value=frozen(value)), done
+
+
+def _change(annotations: Annotations, case: Case) -> Floats:
+    records = case.records
+    mdp, base = records.empirical.mdp, records.behavior_returns
+    at, value = records.counterfactual(annotations)
+    residual, _ = predict(at, value - at.read(base), mdp.available, mdp.horizon)
+    change = np.zeros_like(base)
+    _backward(
+        mdp.dynamics, records.empirical.counts, records.behavior, case.evaluation, base + residual, mdp.gamma, change
+    )
+    return change
+
+
+@compiled
+def _backward(
+    model: Dynamics, counts: Floats, behavior: Floats, evaluation: Floats, returns: Floats, gamma: float, change: Floats
+) -> None:
+    """Fill in D, (horizon, n_states, n_actions)."""
+    horizon, n_states, n_actions = change.shape
+    ahead, earlier = np.zeros(n_states), np.zeros(n_states)
+    for t in range(horizon - 1, -1, -1):
+        policy = evaluation[t if len(evaluation) > 1 else 0]
+        for s in range(n_states):
+            earlier[s] = 0.0
+            if model.terminal[s]:
+                continue
+            general = 0.0
+            for a in range(n_actions):
+                total, pair = 0.0, s * n_actions + a
+                for i in range(model.offsets[pair], model.offsets[pair + 1]):
+                    if model.following[i] != END:
+                        total += model.prob[i] * ahead[model.following[i]]
+                change[t, s, a] = gamma * total
+                general += behavior[s, a] * change[t, s, a]
+            for a in range(n_actions):
+                change[t, s, a] = (counts[s, a] * change[t, s, a] + general) / (counts[s, a] + 1.0)
+                earlier[s] += (policy[s, a] - behavior[s, a]) * returns[t, s, a] + policy[s, a] * change[t, s, a]
+        ahead[:] = earlier
+
+
+def _authors(case: Case) -> Floats:
+    """The difference of returns when unseen pairs pay -1 and end, and a cut counts as an end."""
+    records = case.records
+    model, _ = empirical_mdp(
+        records.episodes, actions=records.other_actions, gamma=records.gamma, truncated="end", unseen=AUTHORS_UNSEEN
+    )
+    nothing = np.zeros((model.horizon, model.n_states))
+    returns = [model.evaluate_with(nothing, probs) for probs in (case.evaluation, records.behavior[None])]
+    return returns[0] - returns[1]

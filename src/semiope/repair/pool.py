@@ -1,0 +1,169 @@
+"""Several annotators made one: each one's bias and noise, estimated, taken out and weighed.
+
+Annotator j answers question i with
+
+    g_ij = Q-hat_i + u_i + b_j + noise of variance s_j^2
+
+Q-hat is the model counted from the logs, u_i what it misses. b, s and the variance of u follow by maximum likelihood
+(EM). Questions that several answered tell s apart from u. What all have in common is no annotator's bias unless it
+shows: where annotators were also asked about actions that were taken, the outcome, turned from pi_b to pi_e by the
+model, counts as one more annotator, without bias; else biases are taken to average zero, precise annotators counting
+most. The pooled answer to a question weighs g_ij - b_j by 1 / s_j^2, and its own standard deviation goes into `std`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Booleans, Floats, Integers, frozen
+from semiope._compiled import compiled
+from semiope.data.annotations import Annotations
+from semiope.errors import SchemaError
+from semiope.repair.case import Case
+
+ROUNDS = 200
+# Noise is not taken to be less than this share of the scatter of all residuals.
+LEAST = 1e-3
+
+
+class Annotators(NamedTuple):
+    """What was found out about each annotator; `overlap` counts the questions that others answered, too."""
+
+    names: list[str]
+    bias: Floats
+    noise: Floats
+    answers: Integers
+    overlap: Integers
+
+
+def pool(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
+    """Make one answer of all answers to a question, and say what was found out about each annotator."""
+    if annotations.annotator is None:
+        raise SchemaError("repair: pool needs a column 'annotator' in the annotations.")
+    if annotations.annotator.null_count:
+        raise SchemaError("repair: pool needs to know who gave each answer; the column 'annotator' has gaps.")
+    records = case.records
+    encoded = annotations.annotator.dictionary_encode()
+    who, names = encoded.indices.to_numpy(), [str(name) for name in encoded.dictionary.to_pylist()]
+    places, row = records.places(annotations), records.rows_of(annotations)
+    taken = records.rows.action[row] == places.action
+    residual = annotations.value - places.read(case.returns)
+    known = records.empirical.mdp.available[places.state, places.action]
+    questions, question = np.unique(row * records.empirical.mdp.n_actions + places.action, return_inverse=True)
+    found = study(residual, who, question, known, names, _outcomes(case, row, places.action, question, taken))
+    return _pooled(annotations, question, who, len(questions), found), _told(found)
+
+
+def _outcomes(
+    case: Case, row: Integers, action: Integers, question: Integers, taken: Booleans
+) -> tuple[Integers, Floats]:
+    """For questions about actions that were taken: the question, and the outcome's residual against the model."""
+    records = case.records
+    first = np.unique(question[taken], return_index=True)[1]
+    rows, asked = row[taken][first], question[taken][first]
+    places = records.rows
+    at = places.step[rows], places.state[rows], action[taken][first]
+    # What happened, turned to the policy under evaluation, minus what the model expects of it.
+    return asked, records.returns_from(rows) - records.behavior_returns[at]
+
+
+def study(
+    residual: Floats,
+    who: Integers,
+    question: Integers,
+    known: Booleans,
+    names: list[str],
+    outcomes: tuple[Integers, Floats],
+) -> Annotators:
+    """Estimate each annotator's bias and noise."""
+    n_questions, n = int(question.max()) + 1, len(names)
+    answers = np.bincount(who, minlength=n)
+    per_question = np.bincount(question, minlength=n_questions)
+    overlap = np.bincount(who, weights=per_question[question] > 1, minlength=n).astype(np.int64)
+    anchored = len(outcomes[0]) > 1
+    entries = (
+        np.concatenate([residual, outcomes[1]]),
+        np.concatenate([who, np.full(len(outcomes[0]), n)]),
+        np.concatenate([question, outcomes[0]]),
+    )
+    # The model is off in other ways where the logs know nothing; that is nobody's bias.
+    level = np.array([residual[known == flag].mean() if (known == flag).any() else 0.0 for flag in (False, True)])
+    unknown = np.zeros(n_questions, dtype=np.bool_)
+    unknown[question[~known]] = True
+    centered = entries[0] - np.where(unknown[entries[2]], level[0] - level[1], 0.0)
+    bias, noise = np.zeros(n + 1), np.full(n + 1, float(np.var(centered)) / 2 + 1e-300)
+    _estimate(centered, entries[1], entries[2], n_questions, n if anchored else -1, bias, noise)
+    if not anchored:
+        precision = 1 / noise[:n]
+        bias -= float(np.sum(bias[:n] * precision) / precision.sum())
+    return Annotators(names, bias[:n], np.sqrt(noise[:n]), answers, overlap)
+
+
+@compiled
+def _estimate(
+    residual: Floats, who: Integers, question: Integers, n_questions: int, anchor: int, bias: Floats, noise: Floats
+) -> None:
+    """EM for biases and noises; the annotator `anchor` has no bias. Biases shrink by how few answers they rest on."""
+    n = len(bias)
+    missed = noise.mean()
+    floor = LEAST * noise.mean()
+    for _ in range(ROUNDS):
+        precision, total = np.full(n_questions, 1.0 / missed), np.zeros(n_questions)
+        for k in range(len(residual)):
+            precision[question[k]] += 1.0 / noise[who[k]]
+            total[question[k]] += (residual[k] - bias[who[k]]) / noise[who[k]]
+        count, sums, squares = np.zeros(n), np.zeros(n), np.zeros(n)
+        for k in range(len(residual)):
+            u = total[question[k]] / precision[question[k]]
+            count[who[k]] += 1
+            sums[who[k]] += residual[k] - u
+        spread = 0.0
+        for j in range(n):
+            spread += bias[j] * bias[j] / n
+        for j in range(n):
+            if j == anchor or count[j] == 0:
+                bias[j] = 0.0
+            else:
+                bias[j] = sums[j] / (count[j] + (noise[j] / spread if spread > 0 else 0.0))
+        for k in range(len(residual)):
+            u = total[question[k]] / precision[question[k]]
+            squares[who[k]] += (residual[k] - bias[who[k]] - u) ** 2 + 1.0 / precision[question[k]]
+        for j in range(n):
+            if count[j] > 0:
+                noise[j] = max(squares[j] / count[j], floor)
+        missed = 0.0
+        for i in range(n_questions):
+            missed += (total[i] / precision[i]) ** 2 + 1.0 / precision[i]
+        missed = max(missed / n_questions, floor)
+
+
+def _pooled(annotations: Annotations, question: Integers, who: Integers, n: int, found: Annotators) -> Annotations:
+    precision = 1 / found.noise[who] ** 2
+    weight = np.bincount(question, weights=precision, minlength=n)
+    value = np.bincount(question, weights=precision * (annotations.value - found.bias[who]), minlength=n) / weight
+    first = np.full(n, -1)
+    first[question[::-1]] = np.arange(len(question))[::-1]
+    return replace(
+        annotations,
+        episode=frozen(annotations.episode[first]),
+        step=frozen(annotations.step[first]),
+        action=frozen(annotations.action[first]),
+        value=frozen(value),
+        std=frozen(1 / np.sqrt(weight)),
+        weight=None,
+        annotator=None,
+        extra=None,
+    )
+
+
+def _told(found: Annotators) -> str:
+    each = ", ".join(
+        f"{name} bias {bias:+.2g} noise {noise:.2g} ({answers:,} answers, {overlap:,} shared)"
+        for name, bias, noise, answers, overlap in zip(*found, strict=True)
+    )
+    alone = [name for name, overlap in zip(found.names, found.overlap, strict=True) if not overlap]
+    doubt = f" Nobody else answered what {', '.join(alone)} did: bias and noise are guesses." if alone else ""
+    return f"pool: {each}.{doubt}"
