@@ -41,7 +41,7 @@ def predict(places: Places, residual: Floats, known: Booleans, horizon: int) -> 
     mean_group = np.bincount(of_answer, weights=left) / n_group
     parts = components(left, of_answer, mean_group, n_group, pair_of_group)
     # Answers without any noise are not averaged away: the floor is far below all that matters.
-    least = 1e-12 * max(float(np.mean(residual**2)), 1e-300)
+    least = 1e-12 * max(float(np.mean(residual**2)), 1e-100)
     scatter = np.maximum(parts.step + parts.noise / n_group, least)
     weight = np.bincount(pair_of_group, weights=1 / scatter, minlength=n_pairs)
     total = np.bincount(pair_of_group, weights=mean_group / scatter, minlength=n_pairs)
