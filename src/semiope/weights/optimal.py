@@ -1,0 +1,150 @@
+"""Weights of least variance for C-IS (appendix D.3, which leaves them open): a small quadratic programme a state.
+
+C-IS multiplies what is known of action i where a was taken by u(i|a) pi_e(i), u = W(i|s, a) / pi_b+(i|s). Its mean is
+sum_i pi_e(i) y_i sum_a pi_b(a) u(i|a), so that it is unbiased for right annotations, whatever y, exactly if
+
+    sum_a pi_b(a) u(i|a) = 1    for every action i that pi_e may take,
+
+whether or not u comes from split weights that sum to one: any such u >= 0 will do. With mean y_i, variance v_ii of
+rewards and v_ai of annotations, all independent, the variance given the state is a convex quadratic of u,
+
+    sum_a pi_b(a) [ sum_i u(i|a)^2 pi_e(i)^2 v_ai + (sum_i u(i|a) pi_e(i) y_i)^2 ] - (sum_i pi_e(i) y_i)^2,
+
+and its minimum under these constraints is found by the active-set method: solve with some u held at zero, step until
+another one gets there, release those whose multipliers say so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from semiope._arrays import Booleans, Floats, as_floats
+from semiope._compiled import compiled
+from semiope.errors import SchemaError
+from semiope.models.checks import flags
+
+ROUNDS = 500
+# Variances are not taken to be less than this share of the largest, so that the minimum is unique.
+LEAST = 1e-10
+
+
+def optimal_factors(
+    behavior: Any, evaluation: Any, mean: Any, reward_variance: Any, annotation_variance: Any, annotated: Any = None
+) -> Floats:
+    """u, (n_states, n_actions, n_actions) by state, action taken and action, of least variance.
+
+    All others are (n_states, n_actions); `annotated`, (n_states, n_actions, n_actions), says which actions are
+    annotated where another was taken (default: all, always). For several steps, `mean` and `reward_variance` are those
+    of r + gamma v after the action taken. Actions that nothing is known of have u = 0.
+    """
+    names = ("behavior", "evaluation", "mean", "reward_variance", "annotation_variance")
+    given = (behavior, evaluation, mean, reward_variance, annotation_variance)
+    tables = [as_floats(values, name) for values, name in zip(given, names, strict=True)]
+    shape = tables[0].shape
+    for table, name in zip(tables, names, strict=True):
+        if table.ndim != 2 or table.shape != shape:
+            raise SchemaError(f"{name}: an array of shape {table.shape}; give (n_states, n_actions), the same for all.")
+        if not np.isfinite(table).all() or (name != "mean" and (table < 0).any()):
+            raise SchemaError(f"{name}: not finite numbers{'' if name == 'mean' else ' of at least 0'}.")
+    there = flags(annotated, (*shape, shape[1]), True, "annotated") | np.eye(shape[1], dtype=bool)
+    found = np.zeros((*shape, shape[1]))
+    for state in range(shape[0]):
+        pi_b, pi_e, y, paid, told = (table[state] for table in tables)
+        _solve(pi_b, pi_e, y, paid, told, there[state], found[state])
+    return found
+
+
+@compiled
+def _solve(
+    behavior: Floats,
+    evaluation: Floats,
+    mean: Floats,
+    reward_variance: Floats,
+    annotation_variance: Floats,
+    there: Booleans,
+    u: Floats,
+) -> None:
+    n = len(behavior)
+    usable, variance = np.zeros((n, n), dtype=np.bool_), np.zeros((n, n))
+    for a in range(n):
+        for i in range(n):
+            usable[a, i] = there[a, i] and behavior[a] > 0 and evaluation[i] > 0
+            variance[a, i] = (reward_variance[i] if a == i else annotation_variance[i]) * evaluation[i] ** 2
+    z = evaluation * mean
+    scale = max(variance.max(), (z * z).max(), 1e-300)
+    variance = np.maximum(variance, LEAST * scale) / scale
+    z = z / np.sqrt(scale)
+    # To begin with, what is known of an action counts the same wherever it is known.
+    for i in range(n):
+        mass = 0.0
+        for a in range(n):
+            mass += behavior[a] if usable[a, i] else 0.0
+        for a in range(n):
+            u[a, i] = 1.0 / mass if usable[a, i] else 0.0
+    free = usable.copy()
+    for _ in range(ROUNDS):
+        target, price = _with_free(behavior, variance, z, free)
+        step, blocked_a, blocked_i = 1.0, -1, -1
+        for a in range(n):
+            for i in range(n):
+                if free[a, i] and target[a, i] < 0 and u[a, i] / (u[a, i] - target[a, i]) < step:
+                    step, blocked_a, blocked_i = u[a, i] / (u[a, i] - target[a, i]), a, i
+        for a in range(n):
+            for i in range(n):
+                if free[a, i]:
+                    u[a, i] += step * (target[a, i] - u[a, i])
+        if blocked_a >= 0:
+            u[blocked_a, blocked_i] = 0.0
+            free[blocked_a, blocked_i] = False
+            continue
+        worst, out_a, out_i = -1e-12, -1, -1
+        for a in range(n):
+            inner = 0.0
+            for i in range(n):
+                inner += u[a, i] * z[i]
+            for i in range(n):
+                if usable[a, i] and not free[a, i] and z[i] * inner - price[i] < worst:
+                    worst, out_a, out_i = z[i] * inner - price[i], a, i
+        if out_a < 0:
+            break
+        free[out_a, out_i] = True
+
+
+@compiled
+def _with_free(behavior: Floats, variance: Floats, z: Floats, free: Booleans) -> tuple[Floats, Floats]:
+    """The minimum with all but the free u at zero, and the price of each constraint.
+
+    For each a, (diag(v_a) + z z') u_a = price on what is free; the inverse is that of a diagonal plus rank one.
+    """
+    n = len(z)
+    system, target = np.zeros((n, n)), np.zeros((n, n))
+    for a in range(n):
+        if behavior[a] == 0:
+            continue
+        total = 1.0
+        for i in range(n):
+            if free[a, i]:
+                total += z[i] * z[i] / variance[a, i]
+        for i in range(n):
+            for j in range(n):
+                if free[a, i] and free[a, j]:
+                    shared = z[i] * z[j] / (variance[a, i] * variance[a, j] * total)
+                    system[i, j] += behavior[a] * ((1.0 / variance[a, i] if i == j else 0.0) - shared)
+    needed = np.ones(n)
+    for i in range(n):
+        if system[i, i] == 0:
+            system[i, i], needed[i] = 1.0, 0.0
+    price = np.zeros(n)
+    price[:] = np.linalg.solve(system, needed)
+    for a in range(n):
+        total, inner = 1.0, 0.0
+        for i in range(n):
+            if free[a, i]:
+                total += z[i] * z[i] / variance[a, i]
+                inner += z[i] * price[i] / variance[a, i]
+        for i in range(n):
+            if free[a, i]:
+                target[a, i] = (price[i] - z[i] * inner / total) / variance[a, i]
+    return target, price
