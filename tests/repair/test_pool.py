@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from semiope.domains import sepsis, tree
 from semiope.domains.world import World
 from semiope.repair.case import Case, Records
 from semiope.repair.pool import pool, study
+from semiope.repair.steps import repaired
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 
@@ -103,6 +105,21 @@ def test_outcomes_of_actions_taken_show_a_bias_that_all_share() -> None:
     assert abs(np.mean(off)) < 0.05
     assert pooled.std is not None
     assert pooled.annotator is None
+
+
+def test_before_a_conversion_outcomes_are_those_of_todays_policy() -> None:
+    """Answers about today's policy, one that differs from the one evaluated by a lot: no bias is found in them."""
+    world = tree.tree(3, leaf_rewards=[0, 0, 0, 0, 5, 5, 5, 5], slip=0.0)
+    episodes = world.sample(3000, seed=1)
+    experts = [so.Annotator("ann", 0.0, 0.1), so.Annotator("bob", 0.2, 0.1)]
+    today = world.annotate(episodes, "behavior", annotators=experts, of_action_taken=True, seed=2)
+    case = Case(Records(episodes, ("x", "y"), 1.0), world.policies["always-y"], "always-y")
+    _, (told, _) = repaired(today, case, [("pool", ""), ("convert", "")])
+    assert re.search(r"ann bias [-+]0\.0\d* noise 0\.1", told)
+    exact = so.evaluate(
+        episodes, world.policies["always-y"], annotations=today, repair="pool,convert", estimators=["c-pdis"]
+    )["c-pdis"]
+    assert exact.value == pytest.approx(5.0, abs=0.1)
 
 
 def test_an_annotator_whose_questions_nobody_else_answered_is_used_and_named() -> None:

@@ -114,11 +114,17 @@ def _returns(offsets: Integers, reward: Floats, gamma: float, found: Floats) -> 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One policy before the records."""
+    """One policy before the records; `about_today`: so far, the answers speak of the behaviour policy."""
 
     records: Records
     policy: AnyPolicy
     name: str
+    about_today: bool = False
+
+    @property
+    def expected(self) -> Floats:
+        """What the model expects answers to be: Q_t of the policy that they speak of."""
+        return self.records.behavior_returns if self.about_today else self.returns
 
     @cached_property
     def evaluation(self) -> Floats:

@@ -19,7 +19,7 @@ def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annot
     records = case.records
     mdp = records.empirical.mdp
     at, value = records.counterfactual(annotations)
-    correction, parts = predict(at, value - at.read(case.returns), mdp.available, mdp.horizon)
+    correction, parts = predict(at, value - at.read(case.expected), mdp.available, mdp.horizon)
     pairs = mdp.decisions | (case.evaluation > 0).any(axis=0)
     pairs[at.state, at.action] = True
     asked = questions(records, pairs)
@@ -28,4 +28,4 @@ def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annot
         f"model: {count(len(value), 'answer')} and the logs together answer {count(len(asked.row), 'question')} "
         f"(standard deviations of what the model misses: {stds})."
     )
-    return answered(records, asked, asked.places(records).read(case.returns + correction)), done
+    return answered(records, asked, asked.places(records).read(case.expected + correction)), done

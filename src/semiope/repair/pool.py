@@ -6,9 +6,10 @@ Annotator j answers question i with
 
 Q-hat is the model counted from the logs, u_i what it misses. b, s and the variance of u follow by maximum likelihood
 (EM). Questions that several answered tell s apart from u. What all have in common is no annotator's bias unless it
-shows: where annotators were also asked about actions that were taken, the outcome, turned from pi_b to pi_e by the
-model, counts as one more annotator, without bias; else biases are taken to average zero, precise annotators counting
-most. The pooled answer to a question weighs g_ij - b_j by 1 / s_j^2, and its own standard deviation goes into `std`.
+shows: where annotators were also asked about actions that were taken, the outcome, turned by the model from pi_b to the
+policy that the answers speak of, counts as one more annotator, without bias; else biases are taken to average zero,
+precise annotators counting most. The pooled answer to a question weighs g_ij - b_j by 1 / s_j^2, and its own standard
+deviation goes into `std`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def pool(annotations: Annotations, case: Case, option: str = "") -> tuple[Annota
     who, names = encoded.indices.to_numpy(), [str(name) for name in encoded.dictionary.to_pylist()]
     places, row = records.places(annotations), records.rows_of(annotations)
     taken = records.rows.action[row] == places.action
-    residual = annotations.value - places.read(case.returns)
+    residual = annotations.value - places.read(case.expected)
     known = records.empirical.mdp.available[places.state, places.action]
     questions, question = np.unique(row * records.empirical.mdp.n_actions + places.action, return_inverse=True)
     found = study(residual, who, question, known, names, _outcomes(case, row, places.action, question, taken))
@@ -66,7 +67,7 @@ def _outcomes(
     rows, asked = row[taken][first], question[taken][first]
     places = records.rows
     at = places.step[rows], places.state[rows], action[taken][first]
-    # What happened, turned to the policy under evaluation, minus what the model expects of it.
+    # What happened, turned to the policy that the answers speak of, minus what the model expects of that.
     return asked, records.returns_from(rows) - records.behavior_returns[at]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from semiope.data.annotations import Annotations
@@ -50,9 +51,13 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
 
 
 def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, str]]) -> tuple[Annotations, list[str]]:
-    """Walk through the steps; also return a sentence for each on what was done."""
+    """Walk through the steps; also return a sentence for each on what was done.
+
+    Until they are converted, if they are, the answers speak of the behaviour policy.
+    """
     notes = []
-    for name, option in steps:
-        annotations, note = STEPS[name].function(annotations, case, option)
+    for place, (name, option) in enumerate(steps):
+        before = any(later == "convert" for later, _ in steps[place:])
+        annotations, note = STEPS[name].function(annotations, replace(case, about_today=before), option)
         notes.append(f"policy {case.name!r}: {note}")
     return annotations, notes
