@@ -109,6 +109,13 @@ def test_steps_that_do_not_exist(repair: Any, message: str) -> None:
         so.evaluate(EPISODES, POLICY, repair=repair)
 
 
+@pytest.mark.parametrize("repair", ["convert", "impute", "model"])
+def test_answers_about_actions_taken_alone_teach_nothing(repair: str) -> None:
+    taken = so.Annotations.from_arrays(episode=[0], step=[0], action=["a"], value=[4.0])
+    with pytest.raises(so.SchemaError, match="about actions that were taken"):
+        so.evaluate(EPISODES, POLICY, annotations=taken, repair=repair)
+
+
 def test_what_cannot_be_repaired() -> None:
     with pytest.raises(so.OptionError, match="no annotations to repair"):
         so.evaluate(EPISODES, POLICY, repair="model")

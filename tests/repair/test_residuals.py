@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semiope.models.places import Places
-from semiope.repair.residuals import Components, components, predict
+from semiope.repair.residuals import Components, components, means, predict
 
 T, S, A = 3, 2, 2
 
@@ -26,8 +26,8 @@ def test_prediction_is_the_conditional_mean(seed: int, n: int) -> None:
     known = np.array([[True, False], [True, True]])
     found, parts = predict(places, residual, known, T)
     flags = known[places.state, places.action]
-    mean = {flag: residual[flags == flag].mean() if (flags == flag).any() else 0.0 for flag in (False, True)}
     pair = places.state * A + places.action
+    mean = dict(zip((False, True), means(residual, flags, pair), strict=True))
     same_pair = pair[:, None] == pair
     same_step = same_pair & (places.step[:, None] == places.step)
     floor = max(parts.noise, 1e-11)
@@ -72,7 +72,19 @@ def test_answers_without_noise_are_believed() -> None:
     assert places.read(found) == pytest.approx(residual, abs=1e-6)
 
 
-def test_one_answer_moves_only_the_mean() -> None:
+def test_means_are_shrunk_by_what_is_uncertain_in_them() -> None:
+    """By hand: two pairs with two answers each. Their means 1 and 3 have mean 2 and a squared error of 1."""
+    flags = np.ones(4, dtype=bool)
+    found = means(np.array([0.5, 1.5, 3.0, 3.0]), flags, np.array([0, 0, 1, 1]))
+    assert found.tolist() == [0.0, pytest.approx(2 * (1 - 1 / 4))]
+    many = means(np.full(100, 2.0), np.zeros(100, dtype=bool), np.arange(100))
+    assert many.tolist() == [2.0, 0.0]
+    assert means(np.array([1.0, -1.0]), flags[:2], np.array([0, 1])).tolist() == [0.0, 0.0]
+
+
+def test_one_answer_moves_its_own_pair_alone() -> None:
     found, parts = predict(Places(*np.zeros((3, 1), dtype=int)), np.array([2.0]), np.ones((S, A), dtype=bool), T)
-    assert parts == Components(0.0, 0.0, 0.0)
-    assert found == pytest.approx(np.full((T, S, A), 2.0))
+    assert parts == Components(4.0, 0.0, 0.0)
+    expected = np.zeros((T, S, A))
+    expected[:, 0, 0] = 2.0
+    assert found == pytest.approx(expected)

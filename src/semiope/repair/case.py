@@ -13,7 +13,7 @@ from semiope._compiled import compiled
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import AlignedAnnotations, Logbook
-from semiope.errors import OptionError
+from semiope.errors import OptionError, SchemaError
 from semiope.models.empirical import Empirical, empirical_mdp
 from semiope.models.places import Places, places_of_answers, places_of_rows
 from semiope.policies.policy import AnyPolicy, Policy
@@ -90,6 +90,8 @@ class Records:
     def counterfactual(self, annotations: Annotations) -> tuple[Places, Floats]:
         """Places and values of answers about actions that were not taken, pooled by question."""
         aligned = self.aligned(annotations)
+        if not len(aligned.row):
+            raise SchemaError("repair: all annotations are about actions that were taken: nothing to learn from.")
         step, state = self.rows.step[aligned.row], self.rows.state[aligned.row]
         return Places(step, state, aligned.action), aligned.value
 

@@ -34,7 +34,7 @@ def predict(places: Places, residual: Floats, known: Booleans, horizon: int) -> 
     n_states, n_actions = known.shape
     n_pairs = n_states * n_actions
     pair = places.state.astype(np.int64) * n_actions + places.action
-    mean = _means(residual, known.ravel()[pair])
+    mean = means(residual, known.ravel()[pair], pair)
     groups, of_answer, times = np.unique(places.step * n_pairs + pair, return_inverse=True, return_counts=True)
     n_group, pair_of_group = times.astype(np.float64), groups % n_pairs
     left = residual - mean[known.ravel()[pair].astype(int)]
@@ -51,10 +51,22 @@ def predict(places: Places, residual: Floats, known: Booleans, horizon: int) -> 
     return found.reshape(horizon, n_states, n_actions), parts
 
 
-def _means(residual: Floats, known: Booleans) -> Floats:
-    """Mean residual of pairs that the logs do not know, and of those they do; 0 where there is no answer."""
-    times = np.bincount(known.astype(int), minlength=2)
-    return np.bincount(known.astype(int), weights=residual, minlength=2) / np.maximum(times, 1)
+def means(residual: Floats, known: Booleans, pair: Integers) -> Floats:
+    """m of pairs that the logs do not know, and of those they do, shrunk by how uncertain they are.
+
+    Answers about a pair go together, so that the squared error e^2 of a mean is taken over pairs; m is the mean times
+    the positive part of 1 - e^2 / mean^2. A single pair says nothing about others.
+    """
+    found = np.zeros(2)
+    for flag in (0, 1):
+        own = known == bool(flag)
+        pairs, of_answer = np.unique(pair[own], return_inverse=True)
+        if len(pairs) > 1:
+            mean = float(residual[own].mean())
+            sums = np.bincount(of_answer, weights=residual[own] - mean)
+            error = float(np.sum(sums**2)) / len(of_answer) ** 2 * len(pairs) / (len(pairs) - 1)
+            found[flag] = mean * max(0.0, 1 - error / mean**2) if mean else 0.0
+    return found
 
 
 def components(
