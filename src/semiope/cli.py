@@ -94,7 +94,10 @@ def evaluate(
     ] = "equal",
     repair: Annotated[
         str | None,
-        typer.Option(metavar="STEP[,STEP...]", help="Make annotations usable: pool, convert[:authors], impute, model."),
+        typer.Option(
+            metavar="STEP[,STEP...]",
+            help="Make annotations usable: pool, convert[:authors|state], impute[:step], model.",
+        ),
     ] = None,
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,

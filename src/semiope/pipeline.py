@@ -16,7 +16,7 @@ from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnose.notes import notes_on
 from semiope.diagnose.numbers import judge_normalizers, judge_numbers
 from semiope.diagnose.support import judge_propensities, judge_support
-from semiope.errors import NotEstimatedError, OptionError, StatisticalWarning, nearest
+from semiope.errors import NotEstimatedError, OptionError, SchemaError, StatisticalWarning, nearest
 from semiope.estimate.evidence import Evidence, gather
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
@@ -226,6 +226,8 @@ def _repaired(
         raise OptionError("repair: there are no annotations to repair.")
     known = [policy.actions for policy in policies.values()]
     known += [one.actions for one in answers.values() if one is not None]
+    if not all(episodes.actions.comparable(words) for words in known):
+        raise SchemaError("repair: column 'action' holds integers here and strings there. Use the same labels.")
     records = Records(episodes, tuple(label for words in known for label in words.words.to_pylist()), gamma)
     mended, notes = dict(answers), {}
     for name, own in answers.items():

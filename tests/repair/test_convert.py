@@ -12,7 +12,9 @@ from semiope.domains import sepsis, tree
 from semiope.domains.world import World
 from semiope.repair.case import Case, Records
 from semiope.repair.convert import convert
+from semiope.repair.residuals import predict
 from tests.estimate.test_sepsis_golden import annotate, assert_golden, dataset, policy_of
+from tests.models.test_tabular import dense
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 
@@ -89,6 +91,73 @@ def test_by_hand() -> None:
         found, _ = convert(asked, Case(records, policy, "p"), option)
         # Before m half of the time a is taken today: 1.5 becomes 2. In m nothing follows.
         assert found.value.tolist() == pytest.approx([2.0, 2.0])
+
+
+def random_logs(seed: int) -> so.Episodes:
+    """Few states, three actions of which the last is rare, unequal lengths, some final rows without an action."""
+    rng = np.random.default_rng(seed)
+    rows: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "state", "action", "reward")}
+    for episode in range(12):
+        length = int(rng.integers(1, 5))
+        for step in range(length + 1):
+            last = step == length
+            state, action = ("end", -1) if last else (str(rng.integers(3)), int(rng.integers(2)))
+            row = (episode, step, state, action, rng.normal())
+            for column, entry in zip(rows.values(), row, strict=True):
+                column.append(entry)
+    return so.Episodes.from_arrays(**rows)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_returns_and_conversion_by_plain_loops(seed: int) -> None:
+    """gamma 0.5, a policy per step, an action that nobody took; everything from counts, in plain Python."""
+    episodes, gamma = random_logs(seed), 0.5
+    records = Records(episodes, (0, 1, 2), gamma)
+    mdp, counts = records.empirical
+    horizon, n, n_actions = mdp.horizon, mdp.n_states, 3
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(3), size=(horizon, n))
+    case = Case(records, mdp.policy(probs), "p")
+    behavior = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    following = dense(mdp)
+    q_b, q_e, change = (np.zeros((horizon, n, n_actions)) for _ in range(3))
+    v_b, v_e = np.zeros(n), np.zeros(n)
+    asked = so.annotate(episodes, mdp, rng.normal(size=(horizon, n, n_actions)), of_action_taken=False)
+    at, value = records.counterfactual(asked)
+    for t in range(horizon - 1, -1, -1):
+        now_b, now_e = np.zeros(n), np.zeros(n)
+        for s in range(n):
+            if mdp.terminal[s]:
+                now_b[s] = now_e[s] = mdp.reward[s, 0]
+                q_b[t, s] = q_e[t, s] = mdp.reward[s]
+                continue
+            for a in range(n_actions):
+                if counts[s, a]:
+                    q_b[t, s, a] = mdp.reward[s, a] + gamma * following[s, a] @ v_b
+            now_b[s] = behavior[s] @ q_b[t, s]
+            for a in range(n_actions):
+                q_b[t, s, a] = q_b[t, s, a] if counts[s, a] else now_b[s]
+                q_e[t, s, a] = mdp.reward[s, a] + gamma * following[s, a] @ v_e if counts[s, a] else now_b[s]
+            now_e[s] = probs[t, s] @ q_e[t, s]
+        v_b, v_e = now_b, now_e
+    assert records.behavior_returns == pytest.approx(q_b, abs=1e-12)
+    assert case.returns == pytest.approx(q_e, abs=1e-12)
+    correction, _ = predict(at, value - at.read(q_b), mdp.available, horizon)
+    told, ahead = q_b + correction, np.zeros(n)
+    for t in range(horizon - 1, -1, -1):
+        now = np.zeros(n)
+        for s in np.flatnonzero(~mdp.terminal).tolist():
+            own = gamma * following[s] @ ahead
+            change[t, s] = (counts[s] * own + behavior[s] @ own) / (counts[s] + 1)
+            now[s] = (probs[t, s] - behavior[s]) @ told[t, s] + probs[t, s] @ change[t, s]
+        ahead = now
+    found, _ = convert(asked, case, "state")
+    places = records.places(asked)
+    assert found.value == pytest.approx(asked.value + places.read(change), abs=1e-12)
+    # Observed returns are discounted from their own row.
+    last = int(episodes.offsets[1])
+    expected = sum(gamma**k * episodes.reward[k] for k in range(last))
+    assert records.returns_from(np.array([0]))[0] == pytest.approx(expected)
 
 
 def test_on_sepsis_it_brings_the_estimate_closer() -> None:

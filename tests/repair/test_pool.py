@@ -60,6 +60,21 @@ def test_biases_and_noises_are_found() -> None:
     assert anchored.bias == pytest.approx(bias + 0.5, abs=0.07)
 
 
+def test_who_answers_about_what_the_logs_do_not_know_is_not_biased_for_that() -> None:
+    """ann is off by 1 and answers mostly what is unknown, where the model is off by 0.5; bob is not, and does not."""
+    rng = np.random.default_rng(3)
+    n = 3000
+    known = rng.random(n) < 0.5
+    asked = [rng.random(n) < np.where(known, 0.2, 0.8), rng.random(n) < np.where(known, 0.8, 0.2)]
+    who, question = np.divmod(np.flatnonzero(np.concatenate(asked)), n)
+    missed = rng.normal(scale=0.2, size=n) + np.where(known, 0.0, 0.5)
+    residual = missed[question] + (who == 0) + 0.1 * rng.normal(size=len(who))
+    nothing = np.zeros(0, dtype=int), np.zeros(0)
+    found = study(residual, who, question, known[question], ["ann", "bob"], nothing)
+    assert found.bias[0] - found.bias[1] == pytest.approx(1.0, abs=0.1)
+    assert found.noise == pytest.approx([0.1, 0.1], abs=0.05)
+
+
 def test_pooling_on_sepsis() -> None:
     """Three annotators, a fifth of the questions shared, ten datasets.
 
@@ -131,6 +146,20 @@ def test_an_annotator_whose_questions_nobody_else_answered_is_used_and_named() -
     pooled, told = pool(some_of(everything, keep), case_of(world, episodes))
     assert len(pooled) == n
     assert "Nobody else answered what ann, bob did" in told
+
+
+@pytest.mark.parametrize("values", [(2e6, 2e6), (1e200, 1.0), (0.0, 0.0), (1e-200, 3e-200)])
+def test_extreme_answers_stay_numbers(values: tuple[float, float]) -> None:
+    rewards = [values[0] / 2, values[0]]
+    episodes = so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=["s", "s"], action=["a", "b"], reward=rewards)
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["b"], "prob": [1.0]})
+    answers = so.Annotations.from_arrays(
+        episode=[0, 0], step=[0, 0], action=["b", "b"], value=list(values), annotator=["x", "y"]
+    )
+    found = so.evaluate(episodes, policy, annotations=answers, repair="pool", estimators=["c-pdis"])["c-pdis"].value
+    assert np.isfinite(found)
+    if values == (2e6, 2e6):
+        assert found == pytest.approx(2e6)
 
 
 def test_pooling_needs_to_know_who() -> None:

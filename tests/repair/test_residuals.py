@@ -60,6 +60,17 @@ def test_variances_are_found(parts: Components) -> None:
     assert found.pair == pytest.approx(parts.pair, rel=0.25, abs=0.01)
 
 
+def test_without_repeated_questions_scatter_is_noise() -> None:
+    """300 answers to as many questions of 50 pairs, all noise: the predictions stay close to the model."""
+    rng = np.random.default_rng(5)
+    step, pair = np.divmod(np.arange(300), 50)
+    places = Places(step, pair // 2, pair % 2)
+    found, parts = predict(places, rng.normal(size=300), np.ones((25, 2), dtype=bool), 6)
+    assert parts.step == 0.0
+    assert parts.noise == pytest.approx(1.0, rel=0.3)
+    assert float(np.sqrt(np.mean(places.read(found) ** 2))) < 0.4
+
+
 def test_answers_without_noise_are_believed() -> None:
     """Each question asked twice with the same answer: prediction repeats it."""
     places, residual = random_answers(3, 8)

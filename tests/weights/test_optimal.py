@@ -87,6 +87,26 @@ def random_problem(seed: int, n: int) -> tuple[np.ndarray, ...]:
     return pb, pe, rng.normal(size=n), rng.random(n), rng.random(n) * 2
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e3, 1e6])
+def test_the_sums_are_one_whatever_the_means(scale: float) -> None:
+    pb, pe, y, vr, vg = random_problem(7, 5)
+    u = optimal_factors([pb], [pe], [y * scale], [vr], [vg])[0]
+    assert pb @ u == pytest.approx(np.ones(5), rel=0, abs=1e-14)
+
+
+def test_what_was_held_at_zero_is_released() -> None:
+    """The conditions of Karush, Kuhn and Tucker at the minimum, on many problems, some of which need a release."""
+    for seed in range(200):
+        pb, pe, y, vr, vg = random_problem(seed, 5)
+        u = optimal_factors([pb], [pe], [3 * y], [vr], [vg])[0]
+        variance = np.where(np.eye(5, dtype=bool), vr, vg) * pe**2
+        gradient = u * variance + (u * pe * 3 * y).sum(axis=1, keepdims=True) * pe * 3 * y
+        price = np.array([gradient[u[:, i] > 1e-9, i].mean() for i in range(5)])
+        scale = np.abs(gradient).max()
+        assert np.abs((gradient - price)[u > 1e-9]).max() < 1e-6 * scale
+        assert (gradient - price).min() > -1e-6 * scale
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 @settings(max_examples=150)
 def test_never_above_equal_weights(seed: int, n: int) -> None:

@@ -4,12 +4,12 @@ Annotator j answers question i with
 
     g_ij = Q-hat_i + u_i + b_j + noise of variance s_j^2
 
-Q-hat is the model counted from the logs, u_i what it misses. b, s and the variance of u follow by maximum likelihood
-(EM). Questions that several answered tell s apart from u. What all have in common is no annotator's bias unless it
-shows: where annotators were also asked about actions that were taken, the outcome, turned by the model from pi_b to the
-policy that the answers speak of, counts as one more annotator, without bias; else biases are taken to average zero,
-precise annotators counting most. The pooled answer to a question weighs g_ij - b_j by 1 / s_j^2, and its own standard
-deviation goes into `std`.
+Q-hat is the model counted from the logs, u_i what it misses. b, s and the variance of u are found by EM (200 rounds;
+biases shrink by how few answers they rest on). Questions that several answered tell s apart from u. What all have in
+common is no annotator's bias unless it shows: where annotators were also asked about actions that were taken, the
+outcome, turned by the model from pi_b to the policy that the answers speak of, counts as one more annotator, without
+bias; else biases are taken to average zero, precise annotators counting most. The pooled answer to a question weighs
+g_ij - b_j by 1 / s_j^2, and its own standard deviation goes into `std`.
 """
 
 from __future__ import annotations
@@ -91,16 +91,26 @@ def study(
         np.concatenate([question, outcomes[0]]),
     )
     # The model is off in other ways where the logs know nothing; that is nobody's bias.
-    level = np.array([residual[known == flag].mean() if (known == flag).any() else 0.0 for flag in (False, True)])
-    unknown = np.zeros(n_questions, dtype=np.bool_)
-    unknown[question[~known]] = True
-    centered = entries[0] - np.where(unknown[entries[2]], level[0] - level[1], 0.0)
-    bias, noise = np.zeros(n + 1), np.full(n + 1, float(np.var(centered)) / 2 + 1e-300)
-    _estimate(centered, entries[1], entries[2], n_questions, n if anchored else -1, bias, noise)
+    unknown = np.zeros(n_questions)
+    unknown[question[~known]] = 1.0
+    centered = entries[0] - unknown[entries[2]] * _slope(unknown[question], residual, who, answers)
+    # In units of the largest residual, so that squares of extreme answers stay in range.
+    unit = max(float(np.abs(centered).max()), 1e-9 * float(np.abs(entries[0]).max()), 1e-100)
+    bias, noise = np.zeros(n + 1), np.full(n + 1, float(np.var(centered / unit)) / 2 + LEAST**2)
+    _estimate(centered / unit, entries[1], entries[2], n_questions, n if anchored else -1, bias, noise)
+    bias, noise = bias * unit, np.sqrt(noise) * unit
     if not anchored:
-        precision = 1 / noise[:n]
+        precision = (noise[:n].min() / noise[:n]) ** 2
         bias -= float(np.sum(bias[:n] * precision) / precision.sum())
-    return Annotators(names, bias[:n], np.sqrt(noise[:n]), answers, overlap)
+    return Annotators(names, bias[:n], noise[:n], answers, overlap)
+
+
+def _slope(flag: Floats, residual: Floats, who: Integers, answers: Integers) -> float:
+    """How much larger residuals are where the flag is one, within annotators."""
+    times = np.maximum(answers, 1)
+    x = flag - (np.bincount(who, weights=flag, minlength=len(answers)) / times)[who]
+    y = residual - (np.bincount(who, weights=residual, minlength=len(answers)) / times)[who]
+    return float(x @ y / (x @ x)) if (x @ x) > 1e-12 else 0.0
 
 
 @compiled
@@ -122,8 +132,8 @@ def _estimate(
             count[who[k]] += 1
             sums[who[k]] += residual[k] - u
         spread = 0.0
-        for j in range(n):
-            spread += bias[j] * bias[j] / n
+        for j in range(n - 1):  # the last one stands for outcomes
+            spread += bias[j] * bias[j] / (n - 1)
         for j in range(n):
             if j == anchor or count[j] == 0:
                 bias[j] = 0.0
@@ -142,7 +152,8 @@ def _estimate(
 
 
 def _pooled(annotations: Annotations, question: Integers, who: Integers, n: int, found: Annotators) -> Annotations:
-    precision = 1 / found.noise[who] ** 2
+    least = float(found.noise.min())
+    precision = (least / found.noise[who]) ** 2
     weight = np.bincount(question, weights=precision, minlength=n)
     value = np.bincount(question, weights=precision * (annotations.value - found.bias[who]), minlength=n) / weight
     first = np.full(n, -1)
@@ -153,7 +164,7 @@ def _pooled(annotations: Annotations, question: Integers, who: Integers, n: int,
         step=frozen(annotations.step[first]),
         action=frozen(annotations.action[first]),
         value=frozen(value),
-        std=frozen(1 / np.sqrt(weight)),
+        std=frozen(least / np.sqrt(weight)),
         weight=None,
         annotator=None,
         extra=None,

@@ -79,6 +79,8 @@ def components(
         sum of (r - mean of g)^2            (n - G) noise
         sum of n_g (mean of g - of p)^2     (G - P) noise + (n - K) step
         sum of n_p (mean of p)^2            P noise + K step + n pair
+
+    Where no question was answered twice, noise cannot be told from step, and is taken to be all of it.
     """
     n, n_groups = len(residual), len(n_group)
     pairs, of_group = np.unique(pair_of_group, return_inverse=True)
@@ -88,7 +90,10 @@ def components(
     within = float(np.sum((residual - mean_group[of_answer]) ** 2))
     between_steps = float(np.sum(n_group * (mean_group - mean_pair[of_group]) ** 2))
     between_pairs = float(np.sum(n_pair * mean_pair**2))
-    noise = within / (n - n_groups) if n > n_groups else 0.0
+    if n == n_groups > len(pairs):  # no question was answered twice: what differs between steps is taken for noise
+        noise = between_steps / (n_groups - len(pairs))
+    else:
+        noise = within / (n - n_groups) if n > n_groups else 0.0
     free = n - repeated
     step = max(0.0, (between_steps - noise * (n_groups - len(pairs))) / free) if free > 1e-9 else 0.0
     pair = max(0.0, (between_pairs - noise * len(pairs) - step * repeated) / n)

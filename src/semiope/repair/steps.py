@@ -35,8 +35,10 @@ STEPS = {
 
 def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
     """Names and options of the steps in 'pool,convert:authors' or a list of such words."""
+    if repair is not None and not isinstance(repair, str | Sequence):
+        raise OptionError(f"repair: {repair!r} is no list of steps. Known: {', '.join(STEPS)}.")
     words = repair.split(",") if isinstance(repair, str) else list(repair or ())
-    found = []
+    found: list[tuple[str, str]] = []
     for word in words:
         name, _, option = str(word).strip().lower().partition(":")
         if name not in STEPS:
@@ -46,6 +48,8 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
             raise OptionError(
                 f"repair: {name} has no option {option!r}.{nearest(option, STEPS[name].options)} Known: {known}."
             )
+        if name in (earlier for earlier, _ in found):
+            raise OptionError(f"repair: {name} is there twice. Each step is done once.")
         found.append((name, option))
     return found
 

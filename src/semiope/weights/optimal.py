@@ -110,6 +110,13 @@ def _solve(
         if out_a < 0:
             break
         free[out_a, out_i] = True
+    # The sums are one exactly, whatever rounding did on the way: that is what keeps the estimate unbiased.
+    for i in range(n):
+        total = 0.0
+        for a in range(n):
+            total += behavior[a] * u[a, i]
+        for a in range(n):
+            u[a, i] = u[a, i] / total if total > 0 else 0.0
 
 
 @compiled
