@@ -16,6 +16,7 @@ from semiope.domains.world import World
 from semiope.repair.case import Case, Records
 from semiope.repair.pool import pool, study
 from semiope.repair.steps import repaired
+from tests.repair.measure import rmse
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 
@@ -83,8 +84,7 @@ def test_pooling_on_sepsis() -> None:
     """
     world = sepsis.world()
     policies = {name: world.policies[name] for name in list(world.policies)[::5]}
-    truth = np.array([world.mdp.value(policy) for policy in policies.values()])
-    rmse: dict[str, list[float]] = {"alone": [], "mean": [], "pool": []}
+    measured: dict[str, list[float]] = {"alone": [], "mean": [], "pool": []}
     for k in range(10):
         episodes = world.sample(1000, seed=9, first=1000 * k)
         everything = world.annotate(episodes, policies, annotators=EXPERTS, seed=k)
@@ -92,11 +92,8 @@ def test_pooling_on_sepsis() -> None:
         some = {name: some_of(one, keep) for name, one in everything.items()}
         alone = world.annotate(episodes, policies, annotators=EXPERTS[0], seed=k)
         for name, given, repair in (("alone", alone, None), ("mean", some, None), ("pool", some, "pool,model")):
-            options: dict[str, Any] = {"cell": "step,state", "estimators": ["c-pdis"], "gamma": 0.99, "repair": repair}
-            results = so.evaluate(episodes, policies, annotations=given, **options)
-            errors = np.array([result["c-pdis"].value for result in results.values()]) - truth
-            rmse[name].append(float(np.sqrt(np.mean(errors**2))))
-    alone_, mean, pooled = (float(np.mean(found)) for found in rmse.values())
+            measured[name].append(rmse(world, policies, episodes, given, repair))
+    alone_, mean, pooled = (float(np.mean(found)) for found in measured.values())
     assert pooled < 1.5 * alone_
     assert pooled < 0.6 * mean
 

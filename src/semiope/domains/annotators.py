@@ -78,9 +78,9 @@ def annotate(
 
     `returns` is what there is to know: a policy whose returns the annotators have in mind, or an array (horizon,
     n_states, n_actions) as `mdp.action_values` gives it; a dict of these gives a dict of annotations by name, whose
-    noise is the same. `askable`, (n_states, n_actions, n_actions), says by
-    state and action taken which others can be asked for (default: all that are available). `of_action_taken` asks about
-    the action taken, too: answers that calibrate an annotator.
+    noise is the same. `askable`, (n_states, n_actions, n_actions), says by state and action taken which others can be
+    asked for (default: all that are available). `of_action_taken` asks about the action taken, too: answers that
+    calibrate an annotator.
     Whether a question is answered, and its noise, depend on the seed, the annotator's place in the list, episode, step
     and action alone: not on the policy, nor on `bias`, `std` and `ratio`.
     """

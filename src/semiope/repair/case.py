@@ -16,7 +16,11 @@ from semiope.data.logbook import AlignedAnnotations, Logbook
 from semiope.errors import OptionError, SchemaError
 from semiope.models.empirical import Empirical, empirical_mdp
 from semiope.models.places import Places, places_of_answers, places_of_rows
+from semiope.models.tabular import TabularMDP
+from semiope.policies.behavior import shares
 from semiope.policies.policy import AnyPolicy, Policy
+
+AUTHORS_UNSEEN = -1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +45,14 @@ class Records:
     @cached_property
     def behavior(self) -> Floats:
         """pi_b(a|s), counted."""
-        counts = self.empirical.counts
-        shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        return shares
+        return shares(self.empirical.counts)
+
+    @cached_property
+    def authors(self) -> TabularMDP:
+        """The model by the conventions of the paper's code: pairs never logged pay -1 and end, a cut is an end."""
+        return empirical_mdp(
+            self.episodes, actions=self.other_actions, gamma=self.gamma, truncated="end", unseen=AUTHORS_UNSEEN
+        ).mdp
 
     @cached_property
     def behavior_returns(self) -> Floats:

@@ -23,14 +23,10 @@ from semiope._arrays import Floats, frozen
 from semiope._compiled import compiled
 from semiope.data.annotations import Annotations
 from semiope.errors import count
-from semiope.models.empirical import empirical_mdp
 from semiope.models.planning import Dynamics
 from semiope.models.transitions import END
 from semiope.repair.case import Case
 from semiope.repair.residuals import predict
-
-# The authors let a pair that was never logged pay this and end the episode.
-AUTHORS_UNSEEN = -1.0
 
 
 def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
@@ -90,11 +86,8 @@ def _backward(
 
 
 def _authors(case: Case) -> Floats:
-    """The difference of returns when unseen pairs pay -1 and end, and a cut counts as an end."""
-    records = case.records
-    model, _ = empirical_mdp(
-        records.episodes, actions=records.other_actions, gamma=records.gamma, truncated="end", unseen=AUTHORS_UNSEEN
-    )
+    """The difference of returns in the model that the paper's code counts."""
+    model = case.records.authors
     nothing = np.zeros((model.horizon, model.n_states))
-    returns = [model.evaluate_with(nothing, probs) for probs in (case.evaluation, records.behavior[None])]
+    returns = [model.evaluate_with(nothing, probs) for probs in (case.evaluation, case.records.behavior[None])]
     return returns[0] - returns[1]
