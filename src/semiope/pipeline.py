@@ -18,14 +18,18 @@ from semiope.diagnose.numbers import judge_normalizers, judge_numbers
 from semiope.diagnose.support import judge_propensities, judge_support
 from semiope.errors import NotEstimatedError, OptionError, SchemaError, StatisticalWarning, nearest
 from semiope.estimate.evidence import Evidence, gather
+from semiope.estimate.outcomes import read_model
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ALIASES, ESTIMATORS, chosen
 from semiope.estimate.result import Estimate
+from semiope.estimate.weighing import Weighed
+from semiope.models.study import Outcomes
 from semiope.policies.cells import check_cell
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 from semiope.repair.case import Case, Records
 from semiope.repair.steps import read_steps, repaired
+from semiope.weights.split import ESTIMATED
 
 Names = Sequence[str] | str | None
 
@@ -76,14 +80,14 @@ class Results(Mapping[str, Estimate]):
 @overload
 def evaluate(
     episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
-    estimators: Names = ..., weights: Any = ..., repair: Names = ..., gamma: float = ...,
-    progress: Progress | None = ...,
+    estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
+    gamma: float = ..., progress: Progress | None = ...,
 ) -> dict[str, Results]: ...  # fmt: skip
 @overload
 def evaluate(
     episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
-    estimators: Names = ..., weights: Any = ..., repair: Names = ..., gamma: float = ...,
-    progress: Progress | None = ...,
+    estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
+    gamma: float = ..., progress: Progress | None = ...,
 ) -> Results: ...  # fmt: skip
 
 
@@ -97,6 +101,8 @@ def evaluate(
     estimators: Names = None,
     weights: Any = "equal",
     repair: Names = None,
+    model: Any = "empirical",
+    features: Names = None,
     gamma: float = 1.0,
     progress: Progress | None = None,
 ) -> Results | dict[str, Results]:
@@ -119,6 +125,13 @@ def evaluate(
     repair
         Steps that make imperfect annotations usable, in their order: "pool", "convert", "impute", "model"; an option
         goes behind a colon, as in "convert:authors".
+    model
+        Of returns, for the direct and doubly robust estimators: "empirical" (counted from the logs), "linear",
+        "forest" or "boosting" (fitted Q evaluation on features), a `FittedQ`, or Q-hat itself: an array (n_states,
+        n_actions) or (n_steps, n_states, n_actions), a table of state, action, value (and step), or of episode, step,
+        action, value. Given Q-hat for several policies is a dict by name.
+    features
+        Names of further columns of the episodes, for models by regression.
     gamma
         Discount factor.
     progress
@@ -146,6 +159,7 @@ def evaluate(
     if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
         behavior = _as_policy(behavior, "behavior")
     mended, mending = _repaired(answers, policies, episodes, steps, gamma)
+    outcomes = _outcomes(model, features, policies)
     prepared: dict[int, Evidence] = {}
     done = _Counter(progress, episodes.n_steps * len(policies) * len({ESTIMATORS[name].recipe for name in names}))
     results = {}
@@ -167,14 +181,17 @@ def evaluate(
             "weights": weights if isinstance(weights, str) else "table",
             "repair": [f"{step}:{option}" if option else step for step, option in steps],
         }
-        results[name] = _evaluate_one(Problem.of(name, one, evidence, gamma), names, settings, notes, done)
+        problem = Problem.of(name, one, evidence, gamma, outcomes[name])
+        kind = weights if isinstance(weights, str) and weights in ESTIMATED else None
+        results[name] = _evaluate_one(Weighed(problem, kind), names, settings, notes, done)
     return results if several else results["policy"]
 
 
 def _evaluate_one(
-    problem: Problem, names: Sequence[str], settings: dict[str, Any], notes: list[str], done: _Counter
+    weighed: Weighed, names: Sequence[str], settings: dict[str, Any], notes: list[str], done: _Counter
 ) -> Results:
     """Run each recipe once, and make of it every estimate that was asked for."""
+    problem = weighed.problem
     for requirement in dict.fromkeys(ESTIMATORS[name].requires for name in names):
         if requirement:
             requirement(problem)
@@ -183,7 +200,7 @@ def _evaluate_one(
     for name in names:
         estimator = ESTIMATORS[name]
         if estimator.recipe not in values:
-            values[estimator.recipe] = episode_values(problem, estimator.recipe, done)
+            values[estimator.recipe] = episode_values(weighed.seen_by(estimator), estimator.recipe, done)
         estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
     masses, messages = judge_support(problem, names)
     messages += judge_propensities(problem, names)
@@ -210,6 +227,18 @@ def _answers(annotations: Any, policies: Mapping[str, AnyPolicy]) -> dict[str, A
                 raise OptionError(f"annotations: there is no policy called {name!r}.{nearest(str(name), policies)}")
         return {name: _as_annotations(annotations.get(name), f"annotations for {name!r}") for name in policies}
     return dict.fromkeys(policies, _as_annotations(annotations, "annotations"))
+
+
+def _outcomes(model: Any, features: Names, policies: Mapping[str, AnyPolicy]) -> dict[str, Outcomes]:
+    """The model of returns for each policy: the same kind for all, or by name."""
+    if not isinstance(model, Mapping) or {"action", "value"} <= set(model):
+        return dict.fromkeys(policies, read_model(model, features))
+    for name in (*policies, *model):
+        if name not in policies or name not in model:
+            which = "policy" if name not in policies else "model"
+            known = policies if name not in policies else model
+            raise OptionError(f"model: there is no {which} called {name!r}.{nearest(str(name), known)}")
+    return {name: read_model(model[name], features) for name in policies}
 
 
 def _repaired(

@@ -20,7 +20,8 @@ class AlignedAnnotations(NamedTuple):
     """Counterfactual annotations of given episodes: at most one per (row, action), sorted by both.
 
     `row` points into the rows of the episodes. Annotations of the action that was taken are not among them:
-    `of_action_taken` lists their positions in the table they came from. `n_pooled` were merged into others.
+    `of_action_taken` lists their positions in the table they came from. `n_pooled` were merged into others. `std` is
+    how much answers scatter, where they say so.
     """
 
     row: Integers
@@ -29,6 +30,7 @@ class AlignedAnnotations(NamedTuple):
     weight: Floats | None
     of_action_taken: Integers
     n_pooled: int
+    std: Floats | None = None
 
     @classmethod
     def none(cls) -> AlignedAnnotations:
@@ -73,7 +75,7 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
         )
     if not n_taken and in_order:
         nowhere = np.zeros(0, dtype=np.int64)
-        return AlignedAnnotations(row, action, annotations.value, annotations.weight, nowhere, 0)
+        return AlignedAnnotations(row, action, annotations.value, annotations.weight, nowhere, 0, annotations.std)
     is_taken = action == episodes.action[row]
     taken, kept = np.flatnonzero(is_taken), np.flatnonzero(~is_taken)
     weight = np.zeros(len(row)) if annotations.weight is None else annotations.weight
@@ -87,10 +89,12 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
         # Relative to the most precise answer of its group, so that squares of extreme stds stay in range.
         least = np.repeat(np.minimum.reduceat(std, first), np.diff(np.append(first, len(row))))
         precision = np.square(least / std)
-        value = np.add.reduceat(value * precision, first) / np.add.reduceat(precision, first)
+        total = np.add.reduceat(precision, first)
+        value, std = np.add.reduceat(value * precision, first) / total, least[first] / np.sqrt(total)
         weight = np.add.reduceat(weight, first)
     share = None if annotations.weight is None else weight
-    return AlignedAnnotations(row[first], action[first], value, share, taken, len(row) - len(first))
+    scatter = None if annotations.std is None else std
+    return AlignedAnnotations(row[first], action[first], value, share, taken, len(row) - len(first), scatter)
 
 
 def _recoded(ids: Integers, new: Integers) -> Integers:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from semiope.estimate.critic import Critic
 from semiope.estimate.problem import Problem, Slab
 from semiope.estimate.result import EpisodeValues
 from semiope.estimate.scan import Scaled, Terms, scan
@@ -17,22 +18,27 @@ class Recipe(NamedTuple):
     """How per-episode values are made.
 
     `terms` prepares the recursion, `whole` weights rewards by the whole episode's ratio. `per_step` normalises the
-    ratios at each step: over "all" episodes (finished ones keep their last ratio) or over those still "alive".
+    ratios at each step: over "all" episodes (finished ones keep their last ratio) or over those still "alive". A
+    `critic` makes it doubly robust: the estimator then sees what its model leaves of rewards and annotations.
     """
 
     terms: Callable[[Slab], Terms]
     whole: bool = False
     per_step: str | None = None
+    critic: Callable[[Problem], Critic] | None = None
 
 
 def episode_values(problem: Problem, recipe: Recipe, done: RowsDone | None = None) -> EpisodeValues:
     """Run a recipe over all episodes; `done` is told of rows as they are finished."""
+    critic = recipe.critic(problem) if recipe.critic else problem.no_critic
     if recipe.per_step:
-        return values_normalized_per_step(problem, recipe.terms, count_finished=recipe.per_step == "all", done=done)
+        finished = recipe.per_step == "all"
+        found = values_normalized_per_step(problem, recipe.terms, critic, count_finished=finished, done=done)
+        return found._replace(values=found.values + critic.start)
     n = problem.evidence.logbook.episodes.n_episodes
     values, normalizers = Scaled.empty(n), Scaled.empty(n)
     samples, squares = None, None
-    for slab in problem.slabs():
+    for slab in problem.slabs(critic):
         terms = recipe.terms(slab)
         here = (slab.first, slab.last)
         scan(
@@ -48,6 +54,8 @@ def episode_values(problem: Problem, recipe: Recipe, done: RowsDone | None = Non
         if done:
             done(len(slab.reward))
     v, v_exponent = values.on_common_scale()
+    if recipe.critic:
+        v = v + np.ldexp(critic.start, -v_exponent)
     m, m_exponent = normalizers.on_common_scale()
     if squares is None:
         return EpisodeValues(v, m, v_exponent, m_exponent, samples)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.logbook import AlignedAnnotations
+from semiope.estimate.critic import Critic, untouched
 from semiope.estimate.evidence import Evidence, augmented_probs
+from semiope.estimate.modelled import Modelled
+from semiope.models.study import Outcomes
 from semiope.policies.lookup import BoundPolicy, ListedLookup, Lookup, RowLookup, TableLookup, divide, safe_ratio
 from semiope.policies.policy import AnyPolicy
 from semiope.weights.augmented import augmented_by_row, mean_split_weights
@@ -21,18 +25,22 @@ ROWS_PER_SLAB = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One policy to evaluate: `evaluation` is pi_e, bound to the logbook."""
+    """One policy to evaluate: `evaluation` is pi_e, bound to the logbook; `modelled` are its returns by a model."""
 
     name: str
     evidence: Evidence
     evaluation: BoundPolicy
     gamma: float
+    modelled: Modelled
     _ratios: dict[Denominator, Lookup] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, policy: AnyPolicy, evidence: Evidence, gamma: float) -> Problem:
+    def of(
+        cls, name: str, policy: AnyPolicy, evidence: Evidence, gamma: float, outcomes: Outcomes
+    ) -> Problem:
         """Look the policy up at every action taken and annotated."""
-        return cls(name, evidence, policy.bind(evidence.logbook, evidence.cells, f"policy {name!r}"), gamma)
+        bound = policy.bind(evidence.logbook, evidence.cells, f"policy {name!r}")
+        return cls(name, evidence, bound, gamma, Modelled(name, policy, bound, evidence.logbook, gamma, outcomes))
 
     @property
     def annotations(self) -> AlignedAnnotations:
@@ -53,13 +61,19 @@ class Problem:
             self._ratios[denominator] = divide(self.evaluation, denominator(self), self.evidence.logbook)
         return self._ratios[denominator]
 
-    def slabs(self) -> Iterator[Slab]:
+    @cached_property
+    def no_critic(self) -> Critic:
+        """Rewards and annotations as they are."""
+        return untouched(self.evidence.logbook)
+
+    def slabs(self, critic: Critic | None = None) -> Iterator[Slab]:
         """Cut the data into runs of whole episodes that are small enough for the processor's cache."""
+        critic = self.no_critic if critic is None else critic
         offsets, first = self.evidence.logbook.episodes.offsets, 0
         while first < len(offsets) - 1:
             last = int(np.searchsorted(offsets, offsets[first] + ROWS_PER_SLAB, side="right")) - 1
             last = max(last, first + 1)
-            yield Slab(self, first, last)
+            yield Slab(self, first, last, critic)
             first = last
 
 
@@ -95,15 +109,19 @@ def _augmented(evidence: Evidence) -> Lookup:
 
 
 class Slab:
-    """A run of whole episodes, seen by one policy: everything that an estimator may ask for."""
+    """A run of whole episodes, seen by one policy: everything that an estimator may ask for.
 
-    def __init__(self, problem: Problem, first: int, last: int) -> None:
+    Rewards and annotations are as the critic shapes them, if there is one.
+    """
+
+    def __init__(self, problem: Problem, first: int, last: int, critic: Critic) -> None:
         self.problem, self.first, self.last = problem, first, last
         episodes = problem.evidence.logbook.episodes
         self.rows = slice(int(episodes.offsets[first]), int(episodes.offsets[last]))
         self.entries = slice(*map(int, _positions(problem.annotations.row, episodes.offsets[[first, last]])))
         self.offsets: Integers = episodes.offsets[first : last + 1] - episodes.offsets[first]
-        self.reward: Floats = episodes.reward[self.rows]
+        self.reward: Floats = critic.reward[self.rows]
+        self.told: Floats = critic.annotated[self.entries]
 
     def evaluation_taken(self) -> Floats:
         """Return pi_e of the actions taken, 1 where there was no decision."""
@@ -140,8 +158,7 @@ class Slab:
     def additions(self, share: Floats) -> tuple[Floats, Floats]:
         """Return c and k: the sums over the annotated actions of each row of share times g, and of the shares."""
         c, k = np.zeros(len(self.reward)), np.zeros(len(self.reward))
-        row, g = self.problem.annotations.row[self.entries], self.problem.annotations.value[self.entries]
-        _add_annotations(row, self.rows.start, share, g, c, k)
+        _add_annotations(self.problem.annotations.row[self.entries], self.rows.start, share, self.told, c, k)
         return c, k
 
     def annotations_per_episode(self) -> Floats:

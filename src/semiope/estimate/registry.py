@@ -8,6 +8,7 @@ from typing import NamedTuple
 from semiope._arrays import Floats
 from semiope.errors import OptionError, nearest
 from semiope.estimate.counterfactual import closed_form, counterfactual, require_full_annotation
+from semiope.estimate.doubly_robust import annotated, nothing, plain
 from semiope.estimate.evidence import Evidence, augmented_probs, behavior_probs
 from semiope.estimate.importance import importance
 from semiope.estimate.naive import naive_unweighted, naive_weighted
@@ -20,7 +21,7 @@ class Estimator(NamedTuple):
 
     `self_normalized` divides by the sum of the normalisers instead of by the number of episodes; `unbiased` holds for a
     known behaviour policy, full support and right annotations; `naive` ones take annotations for data; `support` names
-    the policy outside whose support it is blind; `requires` fails where the data lack what the estimator needs.
+    the policy outside whose support it is blind or, if it has a model, rests on that alone; `requires` fails where the data lack what the estimator needs.
     """
 
     recipe: Recipe
@@ -67,6 +68,23 @@ ESTIMATORS: dict[str, Estimator] = {
         Recipe(closed_form), "c-pdis in closed form, all annotated, equal weights", unbiased=True,
         requires=require_full_annotation,
     ),
+    "dm": Estimator(Recipe(nothing, critic=plain), "a model of returns alone (biased as the model is)"),
+    "dm+": Estimator(Recipe(nothing, critic=annotated), "dm, the model corrected by annotations"),
+    "dr": Estimator(Recipe(importance, critic=plain), "pdis of what a model misses", unbiased=True, support="logged"),
+    "wdr": Estimator(
+        Recipe(importance, per_step="all", critic=plain), "dr, each step divided by the mean ratio of all episodes",
+        support="logged",
+    ),
+    "dm+-is": Estimator(
+        Recipe(importance, critic=annotated), "dr, annotations in the model only", unbiased=True, support="logged"
+    ),
+    "dm-is+": Estimator(
+        Recipe(counterfactual, critic=plain), "c-pdis of what a model misses", unbiased=True, support="augmented"
+    ),
+    "dm+-is+": Estimator(
+        Recipe(counterfactual, critic=annotated), "c-pdis of what a model corrected by annotations misses",
+        unbiased=True, support="augmented",
+    ),
     "naive-unweighted": Estimator(_UNWEIGHTED, "annotations added as episodes (biased)", naive=True),
     "naive-weighted": Estimator(_WEIGHTED, "annotations added as episodes, sharing one weight (biased)", naive=True),
     "naive-unweighted-wis": Estimator(
@@ -86,6 +104,8 @@ ALIASES = {
     "snipw": "wis",
     "snpdis": "pdwis-step",
     "cwpdis": "pdwis-step",
+    "dm-is": "dr",
+    "sndr": "wdr",
 }
 
 OFFLINE = ("is", "wis", "pdis", "pdwis")

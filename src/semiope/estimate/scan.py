@@ -120,6 +120,16 @@ def _scan(
 
 
 @compiled
+def continue_each(reward: Floats, offsets: Integers, gamma: float, f: Floats, c: Floats, found: Floats) -> None:
+    """Fill in r + gamma v of the step after, for each row; what leaves the range of numbers is not kept apart."""
+    for i in range(len(offsets) - 1):
+        v = 0.0
+        for t in range(offsets[i + 1] - 1, offsets[i] - 1, -1):
+            found[t] = reward[t] + gamma * v
+            v = f[t] * found[t] + c[t]
+
+
+@compiled
 def _scaled(
     reward: Floats,
     start: int,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from semiope._arrays import Floats, Integers
+from semiope.estimate.critic import Critic
 from semiope.estimate.problem import Problem, Slab
 from semiope.estimate.result import EpisodeValues
 from semiope.estimate.scan import (
@@ -28,7 +29,12 @@ RowsDone = Callable[[int], None]
 
 
 def values_normalized_per_step(
-    problem: Problem, terms: Callable[[Slab], Terms], *, count_finished: bool, done: RowsDone | None = None
+    problem: Problem,
+    terms: Callable[[Slab], Terms],
+    critic: Critic,
+    *,
+    count_finished: bool,
+    done: RowsDone | None = None,
 ) -> EpisodeValues:
     """Return linearised per-episode values: their mean is the estimate, and their spread its delta-method error.
 
@@ -38,13 +44,13 @@ def values_normalized_per_step(
     episodes, gamma = problem.evidence.logbook.episodes, problem.gamma
     n, horizon = episodes.n_episodes, int(episodes.lengths.max())
     sums = StepSums(horizon)
-    for slab in problem.slabs():
+    for slab in problem.slabs(critic):
         sums.add(_ratios(terms(slab)), slab.reward, slab.offsets)
     means, mean_reward, after = sums.normalizers(gamma, count_finished=count_finished)
     discount: Floats = np.power(gamma, np.arange(horizon, dtype=np.float64))
     level = np.append(0.0, np.cumsum(discount * mean_reward))
     values, normalizers = np.empty(n), Scaled.empty(n)
-    for slab in problem.slabs():
+    for slab in problem.slabs(critic):
         here = (slab.first, slab.last)
         ratios = _ratios(terms(slab))
         lengths = episodes.lengths[slice(*here)]

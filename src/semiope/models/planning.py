@@ -73,7 +73,8 @@ def evaluate(
 ) -> None:
     """Fill in what a policy, given per step or with one entry for all, is worth.
 
-    `unknown`, (horizon, n_states), is what an action that is not available is taken to be worth; NaN if it is empty.
+    `unknown`, (horizon, n_states, n_actions) or (horizon, n_states, 1), is what actions that are not available are taken
+    to be worth; NaN if it is empty.
 
     `returns` takes Q_t(s, a), (horizon, n_states, n_actions), unless it is empty; `values` takes V_t(s), (horizon,
     n_states), or V_0(s) alone if it has one row.
@@ -85,7 +86,7 @@ def evaluate(
         for state in range(n_states):
             total, silent = 0.0, True
             for action in range(n_actions):
-                value = unknown[step, state] if len(unknown) else np.nan
+                value = unknown[step, state, min(action, unknown.shape[2] - 1)] if len(unknown) else np.nan
                 if model.terminal[state]:
                     value = model.reward[state, action]
                 elif model.available[state, action]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers
 from semiope._compiled import compiled
+from semiope._memory import refuse_beyond_memory
 from semiope.data.logbook import Logbook
 from semiope.errors import SupportError
 from semiope.policies.cells import Cells
@@ -29,6 +30,9 @@ class BoundPolicy(Lookup, Protocol):
 
     def choices(self) -> Integers:
         """Return how many actions the policy may take at each row."""
+
+    def everything(self) -> Floats:
+        """Return the probability of every action in every row, (n_rows, n_actions); 0 where there was no decision."""
 
     def mean_probs(self, cells: Cells) -> Floats:
         """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
@@ -59,6 +63,12 @@ class TableLookup:
         """Return how many actions the policy may take at each row."""
         in_cell: Integers = np.count_nonzero(self.table, axis=1)
         return in_cell[self.cells.of_row]
+
+    def everything(self) -> Floats:
+        """Return the probability of every action in every row; 0 where there was no decision."""
+        decided = self.logbook.episodes.action >= 0
+        _refuse_dense(len(decided), self.table.shape[1])
+        return np.where(decided[:, None], self.table[self.cells.of_row], 0.0)
 
     def mean_probs(self, cells: Cells) -> Floats:
         """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
@@ -119,6 +129,14 @@ class ListedLookup(RowLookup):
         """Return how many actions the policy may take at each row."""
         return np.bincount(self.row[self.prob > 0], minlength=self.logbook.episodes.n_steps)
 
+    def everything(self) -> Floats:
+        """Return the probability of every action in every row; 0 where there was no decision."""
+        decided = self.logbook.episodes.action >= 0
+        _refuse_dense(len(decided), len(self.logbook.actions))
+        found = np.zeros((len(decided), len(self.logbook.actions)))
+        found[self.row, self.action] = self.prob
+        return np.where(decided[:, None], found, 0.0)
+
     def mean_probs(self, cells: Cells) -> Floats:
         """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
         decided = self.logbook.episodes.action >= 0
@@ -126,6 +144,11 @@ class ListedLookup(RowLookup):
         counts = decided[self.row]
         np.add.at(sums, (cells.of_row[self.row[counts]], self.action[counts]), self.prob[counts])
         return _per_decision(sums, decided, cells)
+
+
+def _refuse_dense(n_rows: int, n_actions: int) -> None:
+    """Fail where a number for every row and action would not fit; a cross-fitted model holds some ten of them."""
+    refuse_beyond_memory(80.0 * n_rows * n_actions, "a model of returns for every row and action", "Take fewer rows.")
 
 
 def divide(numerator: Lookup, denominator: Lookup, logbook: Logbook) -> Lookup:

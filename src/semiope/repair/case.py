@@ -25,16 +25,20 @@ AUTHORS_UNSEEN = -1.0
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Logs with the model counted from them; shared by all policies. `actions` are labels of all that exist."""
+    """Logs with the model counted from them; shared by all policies.
+
+    `actions` are labels of all that exist; `horizon` is that of the model, by default the longest episode.
+    """
 
     episodes: Episodes
     actions: tuple[Any, ...]
     gamma: float
+    horizon: int | None = None
 
     @cached_property
     def empirical(self) -> Empirical:
         """The model: pairs never logged are not available in it."""
-        return empirical_mdp(self.episodes, actions=self.other_actions, gamma=self.gamma)
+        return empirical_mdp(self.episodes, actions=self.other_actions, gamma=self.gamma, horizon=self.horizon)
 
     @cached_property
     def other_actions(self) -> list[Any]:
@@ -59,7 +63,7 @@ class Records:
         """Q_t of pi_b in the model; a pair never logged is worth as much as its state."""
         mdp = self.empirical.mdp
         # Today's policy takes logged actions only: what others are worth does not matter to its values.
-        nothing = np.zeros((mdp.horizon, mdp.n_states))
+        nothing = np.zeros((mdp.horizon, mdp.n_states, 1))
         returns = mdp.evaluate_with(nothing, self.behavior[None])
         unseen = ~mdp.available & ~mdp.terminal[:, None]
         worth = (self.behavior * returns).sum(axis=2)
@@ -111,7 +115,8 @@ class Records:
         aligned = found.annotations
         order = np.lexsort((ids[aligned.action], aligned.row))
         row = aligned.row[order].astype(np.int64)
-        return aligned._replace(row=row, action=ids[aligned.action][order], value=aligned.value[order])
+        std = None if aligned.std is None else aligned.std[order]
+        return aligned._replace(row=row, action=ids[aligned.action][order], value=aligned.value[order], std=std)
 
 
 @compiled
@@ -137,12 +142,18 @@ class Case:
         """What the model expects answers to be: Q_t of the policy that they speak of."""
         return self.records.behavior_returns if self.about_today else self.returns
 
+    @property
+    def spoken_of(self) -> Floats:
+        """The policy that the answers speak of, in the model's ids."""
+        return self.records.behavior[None] if self.about_today else self.evaluation
+
     @cached_property
     def evaluation(self) -> Floats:
         """pi_e in the model's ids."""
         if not isinstance(self.policy, Policy):
             raise OptionError(
-                f"repair: policy {self.name!r} is given row by row; a model of the logs needs one over states."
+                f"policy {self.name!r} is given row by row; a model counted from the logs needs one over states. "
+                "Use a model by regression on features (so.FittedQ), or one of your own."
             )
         return self.records.empirical.mdp.look_up(self.policy, f"policy {self.name!r}")
 
@@ -152,4 +163,4 @@ class Case:
 
         What the logs cannot tell is left as it is today.
         """
-        return self.records.empirical.mdp.evaluate_with(self.records.behavior_values, self.evaluation)
+        return self.records.empirical.mdp.evaluate_with(self.records.behavior_values[:, :, None], self.evaluation)

@@ -88,6 +88,6 @@ def _backward(
 def _authors(case: Case) -> Floats:
     """The difference of returns in the model that the paper's code counts."""
     model = case.records.authors
-    nothing = np.zeros((model.horizon, model.n_states))
+    nothing = np.zeros((model.horizon, model.n_states, 1))
     returns = [model.evaluate_with(nothing, probs) for probs in (case.evaluation, case.records.behavior[None])]
     return returns[0] - returns[1]

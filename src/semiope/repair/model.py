@@ -11,7 +11,7 @@ from semiope.data.annotations import Annotations
 from semiope.errors import count
 from semiope.repair.case import Case
 from semiope.repair.fill import answered, questions
-from semiope.repair.residuals import predict
+from semiope.repair.level import together
 
 
 def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
@@ -19,7 +19,7 @@ def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annot
     records = case.records
     mdp = records.empirical.mdp
     at, value = records.counterfactual(annotations)
-    correction, parts = predict(at, value - at.read(case.expected), mdp.available, mdp.horizon)
+    returns, parts = together(case, at, value)
     pairs = mdp.decisions | (case.evaluation > 0).any(axis=0)
     pairs[at.state, at.action] = True
     asked = questions(records, pairs)
@@ -28,4 +28,4 @@ def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annot
         f"model: {count(len(value), 'answer')} and the logs together answer {count(len(asked.row), 'question')} "
         f"(standard deviations of what the model misses: {stds})."
     )
-    return answered(records, asked, asked.places(records).read(case.expected + correction)), done
+    return answered(records, asked, asked.places(records).read(returns)), done

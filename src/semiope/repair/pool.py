@@ -8,7 +8,7 @@ Q-hat is the model counted from the logs, u_i what it misses. b, s and the varia
 biases shrink by how few answers they rest on). Questions that several answered tell s apart from u. What all have in
 common is no annotator's bias unless it shows: where annotators were also asked about actions that were taken, the
 outcome, turned by the model from pi_b to the policy that the answers speak of, counts as one more annotator, without
-bias; else biases are taken to average zero, precise annotators counting most. The pooled answer to a question weighs
+bias; else answers about pairs that were logged are held against the logs (`level.py`). The pooled answer to a question weighs
 g_ij - b_j by 1 / s_j^2, and its own standard deviation goes into `std`.
 """
 
@@ -23,7 +23,9 @@ from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.annotations import Annotations
 from semiope.errors import SchemaError
+from semiope.models.places import Places
 from semiope.repair.case import Case
+from semiope.repair.level import common_bias
 
 ROUNDS = 200
 # Noise is not taken to be less than this share of the scatter of all residuals.
@@ -54,8 +56,17 @@ def pool(annotations: Annotations, case: Case, option: str = "") -> tuple[Annota
     residual = annotations.value - places.read(case.expected)
     known = records.empirical.mdp.available[places.state, places.action]
     questions, question = np.unique(row * records.empirical.mdp.n_actions + places.action, return_inverse=True)
-    found = study(residual, who, question, known, names, _outcomes(case, row, places.action, question, taken))
-    return _pooled(annotations, question, who, len(questions), found), _told(found)
+    outcomes = _outcomes(case, row, places.action, question, taken)
+    found = study(residual, who, question, known, names, outcomes)
+    pooled = _pooled(annotations, question, who, len(questions), found)
+    if len(outcomes[0]) <= 1:
+        counterfactual = ~taken[np.unique(question, return_index=True)[1]]
+        at, value = records.places(pooled), pooled.value
+        asked = Places(*(ids[counterfactual] for ids in at))
+        common = common_bias(case, asked, value[counterfactual]).shrunk
+        found = found._replace(bias=found.bias + common)
+        pooled = replace(pooled, value=frozen(value - common))
+    return pooled, _told(found)
 
 
 def _outcomes(

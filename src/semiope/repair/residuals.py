@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers
+from semiope.data.labels import number
 from semiope.models.places import Places
 
 
@@ -35,8 +36,8 @@ def predict(places: Places, residual: Floats, known: Booleans, horizon: int) -> 
     n_pairs = n_states * n_actions
     pair = places.state.astype(np.int64) * n_actions + places.action
     mean = means(residual, known.ravel()[pair], pair)
-    groups, of_answer, times = np.unique(places.step * n_pairs + pair, return_inverse=True, return_counts=True)
-    n_group, pair_of_group = times.astype(np.float64), groups % n_pairs
+    of_answer, groups = number(places.step * n_pairs + pair)
+    n_group, pair_of_group = np.bincount(of_answer).astype(np.float64), groups % n_pairs
     left = residual - mean[known.ravel()[pair].astype(int)]
     mean_group = np.bincount(of_answer, weights=left) / n_group
     parts = components(left, of_answer, mean_group, n_group, pair_of_group)
@@ -60,7 +61,7 @@ def means(residual: Floats, known: Booleans, pair: Integers) -> Floats:
     found = np.zeros(2)
     for flag in (0, 1):
         own = known == bool(flag)
-        pairs, of_answer = np.unique(pair[own], return_inverse=True)
+        of_answer, pairs = number(pair[own]) if own.any() else (pair[own], pair[own])
         if len(pairs) > 1:
             mean = float(residual[own].mean())
             sums = np.bincount(of_answer, weights=residual[own] - mean)
@@ -83,7 +84,7 @@ def components(
     Where no question was answered twice, noise cannot be told from step, and is taken to be all of it.
     """
     n, n_groups = len(residual), len(n_group)
-    pairs, of_group = np.unique(pair_of_group, return_inverse=True)
+    of_group, pairs = number(pair_of_group)
     n_pair = np.bincount(of_group, weights=n_group)
     mean_pair = np.bincount(of_group, weights=n_group * mean_group) / n_pair
     repeated = float(np.sum(n_group**2 / n_pair[of_group]))

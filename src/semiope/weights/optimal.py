@@ -49,29 +49,32 @@ def optimal_factors(
         if not np.isfinite(table).all() or (name != "mean" and (table < 0).any()):
             raise SchemaError(f"{name}: not finite numbers{'' if name == 'mean' else ' of at least 0'}.")
     there = flags(annotated, (*shape, shape[1]), True, "annotated") | np.eye(shape[1], dtype=bool)
+    pi_b, pi_e, y, paid, told = tables
+    variance = np.where(np.eye(shape[1], dtype=bool), paid[:, None, :], told[:, None, :])
     found = np.zeros((*shape, shape[1]))
-    for state in range(shape[0]):
-        pi_b, pi_e, y, paid, told = (table[state] for table in tables)
-        _solve(pi_b, pi_e, y, paid, told, there[state], found[state])
+    solve_each(pi_b, pi_e, y, variance, there, found)
     return found
 
 
 @compiled
+def solve_each(
+    behavior: Floats, evaluation: Floats, mean: Floats, variance: Floats, there: Booleans, found: Floats
+) -> None:
+    """Fill in u for each state: `variance` and `there` are, like it, by action taken and action."""
+    for s in range(len(found)):
+        _solve(behavior[s], evaluation[s], mean[s], variance[s], there[s], found[s])
+
+
+@compiled
 def _solve(
-    behavior: Floats,
-    evaluation: Floats,
-    mean: Floats,
-    reward_variance: Floats,
-    annotation_variance: Floats,
-    there: Booleans,
-    u: Floats,
+    behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, there: Booleans, u: Floats
 ) -> None:
     n = len(behavior)
     usable, variance = np.zeros((n, n), dtype=np.bool_), np.zeros((n, n))
     for a in range(n):
         for i in range(n):
             usable[a, i] = there[a, i] and behavior[a] > 0 and evaluation[i] > 0
-            variance[a, i] = (reward_variance[i] if a == i else annotation_variance[i]) * evaluation[i] ** 2
+            variance[a, i] = scatter[a, i] * evaluation[i] ** 2
     z = evaluation * mean
     scale = max(variance.max(), (z * z).max(), 1e-300)
     variance = np.maximum(variance, LEAST * scale) / scale

@@ -134,14 +134,18 @@ class TableWeights:
         return with_rest_on_taken(logbook, share)
 
 
+# Weights that depend on the policy as well are found later, starting from equal ones (`estimated.py`).
+ESTIMATED = ("inverse-variance", "optimal")
+
+
 def weighting(weights: Any) -> Weighting:
     """Return the weighting for a name, an array (n_states, n_actions, n_actions), a table or a file."""
-    if isinstance(weights, str) and weights in WEIGHTINGS:
-        return WEIGHTINGS[weights]
+    if isinstance(weights, str) and weights in (*WEIGHTINGS, *ESTIMATED):
+        return WEIGHTINGS.get(weights, equal)
     if isinstance(weights, str) and not Path(weights).suffix and not exists(Path(weights)):
         raise OptionError(
-            f"weights: {weights!r} is not known.{nearest(weights, WEIGHTINGS)} "
-            f"Use one of {', '.join(WEIGHTINGS)}, or a table with state, taken, action, weight."
+            f"weights: {weights!r} is not known.{nearest(weights, (*WEIGHTINGS, *ESTIMATED))} "
+            f"Use one of {', '.join((*WEIGHTINGS, *ESTIMATED))}, or a table with state, taken, action, weight."
         )
     if isinstance(weights, TableWeights):
         return weights

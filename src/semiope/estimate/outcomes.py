@@ -1,0 +1,172 @@
+"""Models of returns by name: counted from the logs, given, or fitted by regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope._extras import need
+from semiope._files import exists
+from semiope.data.labels import ABSENT
+from semiope.errors import SHOWN, OptionError, SchemaError, nearest
+from semiope.models.decisions import some_of
+from semiope.models.fitted import FittedQ
+from semiope.models.folds import FOLDS
+from semiope.models.given import GivenReturns
+from semiope.models.places import Places
+from semiope.models.study import Outcomes, Study
+from semiope.repair.case import Case, Records
+from semiope.repair.level import together
+from semiope.repair.residuals import predict
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Q-hat of the policy in the model counted from the logs of other folds.
+
+    A pair never logged is worth what its state is worth today, a state never seen what others at its step are.
+    """
+
+    folds: int | None = FOLDS
+    _records: dict[int, Records | None] = field(default_factory=dict)
+
+    def fit(self, study: Study, fold: int) -> Floats:
+        """Predict Q-hat of every action in every row."""
+        records = self._of(study, fold)
+        if records is None:
+            return np.zeros_like(study.probs)
+        return self._at_rows(study, records, Case(records, study.policy, study.name).returns)
+
+    def corrected(self, study: Study, fold: int, returns: Floats) -> Floats:
+        """Q-hat by logs and annotations of other folds together, freed of a bias that all annotations share."""
+        records, annotations = self._of(study, fold), study.logbook.annotations
+        asked = np.flatnonzero(study.train(fold)[annotations.row])
+        if records is None or not len(asked):
+            return returns
+        case, decisions = Case(records, study.policy, study.name), study.decisions
+        place = np.searchsorted(decisions.row, annotations.row[asked])
+        ids = records.empirical.mdp.actions.positions_of(study.logbook.actions)
+        at = Places(decisions.step[place], decisions.episodes.state[place], ids[annotations.action[asked]])
+        return self._at_rows(study, records, together(case, at, annotations.value[asked], unbias=True)[0])
+
+    def _at_rows(self, study: Study, records: Records, table: Floats) -> Floats:
+        model, decisions = records.empirical.mdp, study.decisions
+        state, ids = decisions.episodes.state, model.actions.positions_of(study.logbook.actions)
+        rows = table[decisions.step, state][:, ids]
+        strange = model.terminal[state]
+        rows[strange] = _usual(records)[decisions.step[strange], None]
+        found = np.zeros_like(study.probs)
+        found[decisions.row] = rows
+        return found
+
+    def _of(self, study: Study, fold: int) -> Records | None:
+        """The model of other folds, the same for all policies; None if no decision is left."""
+        if fold not in self._records:
+            decisions = study.decisions
+            kept = study.train(fold)[decisions.row[decisions.episodes.offsets[:-1]]]
+            if kept.any():
+                others = some_of(decisions.episodes, kept)
+                horizon = int(decisions.episodes.lengths.max())
+                labels = tuple(study.logbook.actions.words.to_pylist())
+                self._records[fold] = Records(others, labels, study.gamma, horizon)
+            else:
+                self._records[fold] = None
+        return self._records[fold]
+
+
+def _usual(records: Records) -> Floats:
+    """What a state is worth today in the mean over the rows of each step; at steps without rows, as at the last."""
+    step, state = records.rows.step, records.rows.state
+    worth = np.bincount(step, weights=records.behavior_values[step, state], minlength=len(records.behavior_values))
+    times = np.bincount(step, minlength=len(worth))
+    return (worth / np.maximum(times, 1))[np.minimum(np.arange(len(worth)), int(step.max()))]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Q-hat as somebody else found it; only what annotations add is cross-fitted."""
+
+    returns: GivenReturns
+    folds: int | None = FOLDS
+
+    def fit(self, study: Study, fold: int) -> Floats:
+        """Q-hat as given; fail where it is not, and needed."""
+        found = self.returns.at(study.logbook)
+        episodes, annotations = study.episodes, study.logbook.annotations
+        decided = episodes.action != ABSENT
+        needed = (study.probs > 0) & decided[:, None]
+        needed[np.flatnonzero(decided), episodes.action[decided]] = True
+        needed[annotations.row, annotations.action] = True
+        missing = np.argwhere(needed & np.isnan(found))
+        if len(missing):
+            shown = "; ".join(
+                f"{episodes.describe_row(int(row))} action {study.logbook.actions[int(action)]!r}"
+                for row, action in missing[:SHOWN]
+            )
+            raise SchemaError(f"model: no value is given for {len(missing):,} actions that are needed. First: {shown}.")
+        return np.where(np.isnan(found), 0.0, found)
+
+    def corrected(self, study: Study, fold: int, returns: Floats) -> Floats:
+        """Add what annotations in other folds say beyond it, shrunk."""
+        return by_residuals(study, fold, returns)
+
+
+def by_residuals(study: Study, fold: int, returns: Floats) -> Floats:
+    """Returns plus the residuals of annotations in other folds against them, predicted per step, state and action."""
+    annotations, episodes = study.logbook.annotations, study.episodes
+    train = study.train(fold)
+    asked = np.flatnonzero(train[annotations.row])
+    if not len(asked):
+        return returns
+    row, action = annotations.row[asked].astype(np.int64), annotations.action[asked]
+    known = np.zeros((len(episodes.states), study.probs.shape[1]), dtype=np.bool_)
+    logged = train & (episodes.action != ABSENT)
+    known[episodes.state[logged], episodes.action[logged]] = True
+    places = Places(episodes.step[row], episodes.state[row], action)
+    residual = annotations.value[asked] - returns[row, action]
+    correction, _ = predict(places, residual, known, int(episodes.lengths.max()))
+    found: Floats = returns + correction[episodes.step, episodes.state]
+    return found
+
+
+REGRESSORS = {
+    "linear": ("sklearn.linear_model", "RidgeCV"),
+    "forest": ("sklearn.ensemble", "RandomForestRegressor"),
+    "boosting": ("sklearn.ensemble", "HistGradientBoostingRegressor"),
+}
+
+
+def read_model(model: Any, features: Any = None) -> Outcomes:
+    """The model for a name ("empirical", or with features "linear", "forest", "boosting"), a FittedQ, or Q-hat given.
+
+    What is given is an array (n_states, n_actions) or (n_steps, n_states, n_actions), or a table.
+    """
+    named = isinstance(model, str)
+    if features is not None and not (named and model in REGRESSORS):
+        known = ", ".join(REGRESSORS)
+        raise OptionError(f"features: they are for models by regression, model={known}; or use so.FittedQ.")
+    if isinstance(model, FittedQ):
+        need("sklearn.base", "models", "A model by regression")
+        return model
+    if named and model == "empirical":
+        return Counted()
+    if named and model in REGRESSORS:
+        if features is None:
+            raise OptionError(f"model: {model!r} needs features: names of further columns of the episodes.")
+        home, name = REGRESSORS[model]
+        maker = getattr(need(home, "models", "A model by regression"), name)
+        regressor = maker() if model == "linear" else maker(random_state=0)
+        return FittedQ(regressor, features.split(",") if isinstance(features, str) else features)
+    if named and not Path(model).suffix and not exists(Path(model)):
+        names = ["empirical", *REGRESSORS]
+        raise OptionError(
+            f"model: {model!r} is not known.{nearest(model, names)} Use one of {', '.join(names)}, or a table with "
+            "state, action, value."
+        )
+    return Given(
+        GivenReturns.from_array(model) if isinstance(model, np.ndarray | list) else GivenReturns.from_arrow(model)
+    )

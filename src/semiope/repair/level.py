@@ -1,0 +1,91 @@
+"""What logs and answers say together, and what all answers have in common beyond the truth.
+
+Where logs never saw a pair, the model takes the answers' word, and passes it on to the pairs that lead there:
+
+    Q-hat    the model's returns, a pair never logged worth what its state is worth today
+    Q-tilde  the same, a pair never logged worth what the answers say of it (residuals against Q-hat, predicted)
+
+Answers about pairs that were logged can then be held against the logs. If all are too high by b, so is Q-tilde where
+paths leave the logs for sure, and not at all where they never do: g - Q-tilde = b (1 - kappa) + noise with kappa(s, a)
+the discounted probability of leaving. That tells b, without anybody being asked about actions that were taken.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope.models import planning
+from semiope.models.places import Places
+from semiope.repair.case import Case
+from semiope.repair.residuals import Components, predict
+
+
+class Level(NamedTuple):
+    """A common bias and its standard error."""
+
+    bias: float
+    error: float
+
+    @property
+    def shrunk(self) -> float:
+        """The bias times the positive part of 1 - (2 error / bias)^2: within two standard errors there is none."""
+        return self.bias * max(0.0, 1 - (2 * self.error / self.bias) ** 2) if self.bias else 0.0
+
+
+def together(case: Case, at: Places, value: Floats, *, unbias: bool = False) -> tuple[Floats, Components]:
+    """Returns by logs and answers together, (horizon, n_states, n_actions), and what the answers scatter by.
+
+    `unbias`: without what all answers have in common.
+    """
+    mdp = case.records.empirical.mdp
+    informed = _informed(case, at, value)
+    common = _bias(case, at, value, informed).shrunk if unbias else 0.0
+    if common:
+        value = value - common
+        informed = _informed(case, at, value)
+    correction, parts = predict(at, value - at.read(informed), mdp.available, mdp.horizon)
+    return informed + correction, parts
+
+
+def common_bias(case: Case, at: Places, value: Floats) -> Level:
+    """How much too high all answers are, judged by those about pairs that were logged; infinite error if none is.
+
+    The error has two parts: scatter between states, and what the logs themselves know of their level, the standard
+    error of their mean return.
+    """
+    return _bias(case, at, value, _informed(case, at, value))
+
+
+def _bias(case: Case, at: Places, value: Floats, informed: Floats) -> Level:
+    mdp = case.records.empirical.mdp
+    known = mdp.available[at.state, at.action]
+    off = (value - at.read(informed))[known]
+    share = 1 - at.read(_leaving(case))[known]
+    total = float(share @ share)
+    if not total > 1e-9 * len(share):
+        return Level(0.0, np.inf)
+    bias = float(share @ off) / total
+    by_state = np.bincount(at.state[known], weights=share * (off - bias * share))
+    outcomes = case.records.returns_from(case.records.episodes.offsets[:-1])
+    return Level(bias, float(np.sqrt(np.sum(by_state**2) / total**2 + outcomes.var() / len(outcomes))))
+
+
+def _informed(case: Case, at: Places, value: Floats) -> Floats:
+    """Q-tilde."""
+    records = case.records
+    mdp = records.empirical.mdp
+    correction, _ = predict(at, value - at.read(case.expected), mdp.available, mdp.horizon)
+    return mdp.evaluate_with(records.behavior_values[:, :, None] + correction, case.spoken_of)
+
+
+def _leaving(case: Case) -> Floats:
+    """kappa: for each step, state and action, the discounted probability of coming to a pair never logged."""
+    mdp = case.records.empirical.mdp
+    unpaid = mdp.dynamics._replace(reward=np.zeros_like(mdp.reward))
+    found, values = np.empty((mdp.horizon, *mdp.reward.shape)), np.empty((1, mdp.n_states))
+    unknown = np.ones((mdp.horizon, mdp.n_states, 1))
+    planning.evaluate(unpaid, case.spoken_of, mdp.gamma, mdp.horizon, found, values, unknown)
+    return found

@@ -1,0 +1,153 @@
+"""Weights from variances that are themselves estimated, on other folds of the data.
+
+Where a was taken, what is known of action i is multiplied by u(i|a) pi_e(i) (see `optimal.py`). `inverse-variance` takes
+u(i|a) as 1 over the variance of what is known: of r + gamma v for the action taken, of the annotations for others.
+`optimal` minimises the variance of the whole. If i is annotated with probability p only, its u is used now and then:
+with q = p u for its mean, the variance has q^2 (v + (1 - p) y^2) / p in the place of u^2 v, and the programme is the
+same in q.
+
+Estimators divide by the mean weight of an action in its cell (`augmented.py`), so that only proportions matter here,
+and weights need not sum to one. Moments of a cell are shrunk towards those of its step, and these towards all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Booleans, Floats, Integers
+from semiope._memory import refuse_beyond_memory
+from semiope.data.labels import ABSENT, number
+from semiope.data.logbook import Logbook
+from semiope.policies.cells import Cells
+from semiope.weights.optimal import solve_each
+from semiope.weights.split import SplitWeights
+
+# Moments of a cell count as many observations of its step's moments beside its own, and so on.
+PRIOR = 5.0
+# No variance is taken to be less than this share of the mean one.
+LEAST = 1e-6
+
+
+class Known(NamedTuple):
+    """What is known of each row and answer before weighing.
+
+    `returns`, `probs`: Q-hat and pi_e of every action in every row; `outcome`: r + gamma v after the action taken;
+    `fold`: of each row. Q-hat of a row comes from other folds.
+    """
+
+    returns: Floats
+    probs: Floats
+    outcome: Floats
+    fold: Integers
+
+
+def estimated_weights(
+    kind: str, logbook: Logbook, cells: Cells, behavior: Floats, known: Known, *, centred: bool = False
+) -> SplitWeights:
+    """Weights of one policy; `behavior` is pi_b per cell and action. `centred`: means are taken off beforehand."""
+    episodes, annotations = logbook.episodes, logbook.annotations
+    decided = np.flatnonzero(episodes.action != ABSENT)
+    n_folds, n_actions = int(known.fold.max()) + 1, len(logbook.actions)
+    refuse_beyond_memory(40.0 * n_folds * len(cells) * n_actions**2, "weights by variance", "Use weights='equal'.")
+    code, groups = number(known.fold[decided].astype(np.int64) * len(cells) + cells.of_row[decided])
+    fold, cell = np.divmod(groups, len(cells))
+    step = np.zeros(len(cells), dtype=np.int64) if cells.step is None else cells.step
+    taken = episodes.action[decided]
+    own = Entries(known.fold[decided], cells.of_row[decided], taken)
+    answers = Entries(known.fold[annotations.row], cells.of_row[annotations.row], annotations.action)
+    paid = known.outcome[decided] - known.returns[decided, taken]
+    told = annotations.value - known.returns[annotations.row, annotations.action]
+    shape = (n_folds, len(cells), n_actions)
+    v_paid = _variances(paid, own, shape, step)
+    v_told = _variances(told, answers, shape, step) if annotations.std is None else (
+        _means(annotations.std**2, answers, shape, step)
+    )
+    variance = np.where(np.eye(n_actions, dtype=bool), v_paid[fold, cell, None, :], v_told[fold, cell, None, :])
+    variance = np.maximum(variance, LEAST * float(np.mean(paid**2)))
+    times = np.bincount(code, minlength=len(groups)).astype(np.float64)[:, None]
+    mean, probs = np.zeros((2, len(groups), n_actions))
+    np.add.at(mean, code, known.returns[decided])
+    np.add.at(probs, code, known.probs[decided])
+    mean = np.zeros_like(mean) if centred else mean / times
+    chance = _chances(logbook, own, answers, shape)[fold, cell]
+    there = chance > 0
+    scatter = (variance + (1 - chance) * mean[:, None, :] ** 2) / np.where(there, chance, 1.0)
+    if kind == "inverse-variance":
+        factors = np.where(there, 1 / scatter, 0.0)
+        factors /= np.einsum("ga,gai->gi", behavior[cell], factors)[:, None, :] + np.finfo(float).tiny
+    else:
+        factors = np.zeros_like(variance)
+        solve_each(behavior[cell], probs / times, mean, scatter, there, factors)
+    factors = factors / np.where(there, chance, 1.0)
+    weight_taken = np.ones(episodes.n_steps)
+    weight_taken[decided] = factors[code, taken, taken]
+    place = np.searchsorted(decided, annotations.row)
+    return SplitWeights(weight_taken, factors[code[place], taken[place], annotations.action])
+
+
+class Entries(NamedTuple):
+    """Fold, cell and action of observations."""
+
+    fold: Integers
+    cell: Integers
+    action: Integers
+
+
+def _variances(residual: Floats, at: Entries, shape: tuple[int, int, int], step: Integers) -> Floats:
+    """Variances by cell and action over the other folds, within cells; where nothing came twice, mean squares."""
+    sums, squares, counts = np.zeros((3, *shape))
+    np.add.at(sums, tuple(at), residual)
+    np.add.at(squares, tuple(at), residual**2)
+    np.add.at(counts, tuple(at), 1.0)
+    sums, squares, counts = _of_others(sums), _of_others(squares), _of_others(counts)
+    free = np.maximum(counts - 1, 0.0)
+    if not free.any():
+        return _shrunk(squares, counts, step)
+    within = np.where(free > 0, np.maximum(squares - sums**2 / np.maximum(counts, 1.0), 0.0), 0.0)
+    return _shrunk(within, free, step)
+
+
+def _means(numbers: Floats, at: Entries, shape: tuple[int, int, int], step: Integers) -> Floats:
+    """Means of numbers by cell and action over the other folds."""
+    sums, counts = np.zeros((2, *shape))
+    np.add.at(sums, tuple(at), numbers)
+    np.add.at(counts, tuple(at), 1.0)
+    return _shrunk(_of_others(sums), _of_others(counts), step)
+
+
+def _shrunk(sums: Floats, counts: Floats, step: Integers) -> Floats:
+    """Sums over counts, (n_folds, n_cells, n_actions), shrunk towards their step's, and those towards all."""
+    by_step = np.zeros((2, len(sums), int(step.max()) + 1))
+    for table, of_step in zip((sums, counts), by_step, strict=True):
+        np.add.at(of_step.T, step, table.sum(axis=2).T)
+    total = by_step.sum(axis=2)
+    overall = total[0] / np.maximum(total[1], 1.0)
+    expected = (by_step[0] + PRIOR * overall[:, None]) / (by_step[1] + PRIOR)
+    found: Floats = (sums + PRIOR * expected[:, step, None]) / (counts + PRIOR)
+    return found
+
+
+def _chances(logbook: Logbook, own: Entries, answers: Entries, shape: tuple[int, int, int]) -> Floats:
+    """Probability that an action is annotated where another was taken, by cell, over the other folds, shrunk.
+
+    The action taken is always known. Where all or none of the others are annotated, so they are everywhere.
+    """
+    n_actions = shape[2]
+    asked, given = np.zeros((*shape, 1)), np.zeros((*shape, n_actions))
+    np.add.at(asked, tuple(own), 1.0)
+    taken = logbook.episodes.action[logbook.annotations.row]
+    np.add.at(given, (answers.fold, answers.cell, taken, answers.action), 1.0)
+    asked, given = _of_others(asked), _of_others(given)
+    away: Booleans = ~np.eye(n_actions, dtype=bool)
+    # How often each action is annotated where it could be, all cells together.
+    questions = (asked.sum(axis=1) * away).sum(axis=1)
+    share = (given * away).sum(axis=(1, 2)) / np.maximum(questions, 1.0)
+    chance = (given + PRIOR * share[:, None, None, :]) / (asked + PRIOR)
+    return np.where(away, np.clip(chance, 0.0, 1.0), 1.0)
+
+
+def _of_others(sums: Floats) -> Floats:
+    """Sums over all folds but the own; of all where there is one fold only."""
+    return sums.sum(axis=0) - sums if len(sums) > 1 else sums
