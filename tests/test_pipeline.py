@@ -12,6 +12,7 @@ import pytest
 import semiope as so
 from semiope.estimate.counterfactual import counterfactual
 from semiope.estimate.evidence import gather
+from semiope.estimate.outcomes import Counted
 from semiope.estimate.passes import Recipe, episode_values
 from semiope.estimate.problem import Problem
 
@@ -133,7 +134,7 @@ def test_progress_is_told_and_ends_at_the_end() -> None:
 def test_per_step_normalisers_refuse_what_they_would_ignore() -> None:
     data = one_step(4)
     evidence = gather(data["episodes"], data["annotations"], {"e": HALF}, behavior=None, cell="state", weights="equal")
-    problem = Problem.of("e", HALF, evidence, 1.0)
+    problem = Problem.of("e", HALF, evidence, 1.0, Counted())
     with pytest.raises(ValueError, match="without additions c and k"):
         episode_values(problem, Recipe(counterfactual, per_step="all"))
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from semiope.estimate.registry import ALIASES, ESTIMATORS
     from semiope.estimate.result import Estimate
     from semiope.models.empirical import empirical_mdp
+    from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
     from semiope.pipeline import Results, evaluate
     from semiope.policies.behavior import estimate_behavior
@@ -52,6 +53,7 @@ _HOME = {
     "ESTIMATORS": "estimate.registry",
     "Estimate": "estimate.result",
     "empirical_mdp": "models.empirical",
+    "FittedQ": "models.fitted",
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
     "evaluate": "pipeline",
@@ -68,6 +70,7 @@ __all__ = [
     "Annotator",
     "Episodes",
     "Estimate",
+    "FittedQ",
     "MissingExtraError",
     "NotEstimatedError",
     "OptionError",

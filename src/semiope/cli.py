@@ -90,14 +90,28 @@ def evaluate(
         str | None, typer.Option(metavar="A,B,C", help="Estimators. Default: a sensible set for the data at hand.")
     ] = None,
     weights: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="Split weights: equal, factual, column, or a table.")
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Split weights: equal, factual, column, inverse-variance, optimal, auto, or a table.",
+        ),
     ] = "equal",
     repair: Annotated[
         str | None,
         typer.Option(
             metavar="STEP[,STEP...]",
-            help="Make annotations usable: pool, convert[:authors|state], impute[:step], model.",
+            help="Make annotations usable: pool, convert[:authors|state], impute[:step], model; or auto.",
         ),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Model of returns for dm, dr ...: empirical; linear, forest, boosting (with --features); or a table.",
+        ),
+    ] = "empirical",
+    features: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Columns of the episodes that a model by regression uses.")
     ] = None,
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
@@ -120,12 +134,12 @@ def evaluate(
     generator(seed)
     policies = _named(policy)
     answers = _answers(annotations or [], policies)
-    inputs = [episodes, *policies.values(), behavior, weights]
+    inputs = [episodes, *policies.values(), behavior, weights, model]
     _check_targets(json, report, [*inputs, *(answers.values() if isinstance(answers, dict) else [answers])])
     with DelayedProgress() as progress:
         results = _evaluate(
             episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
-            weights=weights, repair=repair, gamma=gamma, progress=progress,
+            weights=weights, repair=repair, model=model, features=features, gamma=gamma, progress=progress,
         )  # fmt: skip
         content = document(results, alpha=alpha, ci=ci, seed=seed)
     _write({json: to_json(content), report: page(content)})

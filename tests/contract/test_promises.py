@@ -174,11 +174,11 @@ def test_scaling_rewards_and_annotations_scales_values(name: str, seed: int, fac
     assert other.ess == pytest.approx(one.ess)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in NAIVE])
+@pytest.mark.parametrize("name", [name for name in ALL if name not in NAIVE and not name.startswith("dm+")])
 @given(seed=seeds, cell=CELLS)
 @few
 def test_an_irrelevant_annotation_of_weight_zero_changes_nothing(name: str, seed: int, cell: str) -> None:
-    """The naive estimators make an episode of it whatever its weight: that is what is naive about them."""
+    """The naive estimators make an episode of it whatever its weight, a model learns from it: these do not count."""
     logs = logs_for(name, seed)
     never = N_ACTIONS
     wider = replace(

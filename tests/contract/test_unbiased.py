@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import semiope as so
+from semiope.models.study import Study
 from tests.contract.worlds import Enumeration, enumerate_mdp
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
@@ -35,6 +36,21 @@ def world(seed: int, shape: tuple[int, int, int], gamma: float, annotated: str, 
     return enumerate_mdp(seed, gamma=gamma, annotated=annotated, unsupported=unsupported, **sizes)
 
 
+class AnyModel:
+    """A model of returns per step, fixed beforehand, that has nothing to do with the truth; annotations change it."""
+
+    folds, told = None, "any"
+
+    def __init__(self, shape: tuple[int, int, int], seed: int) -> None:
+        self.plain, self.annotated = np.random.default_rng(seed + 7).normal(size=(2, *shape))
+
+    def fit(self, study: Study, fold: int) -> Any:
+        return self.plain[study.episodes.step, study.episodes.state]
+
+    def corrected(self, study: Study, fold: int, returns: Any) -> Any:
+        return self.annotated[study.episodes.step, study.episodes.state]
+
+
 def assert_unbiased(mdp: Enumeration, found: so.Results) -> None:
     for name, estimate in found.items():
         assert mdp.probability @ estimate.values == pytest.approx(mdp.value, abs=1e-10), name
@@ -46,7 +62,7 @@ def assert_unbiased(mdp: Enumeration, found: so.Results) -> None:
 def test_logs_alone(seed: int, shape: tuple[int, int, int], gamma: float) -> None:
     mdp = world(seed, shape, gamma, "none", unsupported=False)
     assert mdp.probability.sum() == pytest.approx(1.0, abs=1e-12)
-    assert_unbiased(mdp, mdp.logs.evaluate(FROM_LOGS, gamma=gamma))
+    assert_unbiased(mdp, mdp.logs.evaluate(FROM_LOGS, gamma=gamma, model=AnyModel(shape, seed)))
 
 
 @pytest.mark.parametrize("annotated", ["each or not", "by pair"])
@@ -61,8 +77,9 @@ def test_annotated_or_not(
     if weights == "table":
         n_states, n_actions = shape[1:]
         given_weights = np.random.default_rng(seed).dirichlet(np.ones(n_actions), size=(n_states, n_actions))
+    options: dict[str, Any] = {"gamma": gamma, "model": AnyModel(shape, seed)}
     for cell in ("state", "step,state"):
-        assert_unbiased(mdp, mdp.logs.evaluate(WITH_ANNOTATIONS, gamma=gamma, weights=given_weights, cell=cell))
+        assert_unbiased(mdp, mdp.logs.evaluate(WITH_ANNOTATIONS, weights=given_weights, cell=cell, **options))
 
 
 @given(seed=seeds, shape=shapes)
@@ -87,13 +104,14 @@ def test_behaviour_that_changes_over_time(seed: int, shape: tuple[int, int, int]
         action=actions,
         prob=changing[step[rows], state[rows], actions],
     )
+    model = {"model": AnyModel(shape, seed)}
     for behavior, cell in ((so.Policy.from_table(changing), "state"), (by_row, "state"), (by_row, "step,state")):
-        assert_unbiased(mdp, mdp.logs.evaluate([*FROM_LOGS, *WITH_ANNOTATIONS], behavior=behavior, cell=cell))
+        assert_unbiased(mdp, mdp.logs.evaluate([*FROM_LOGS, *WITH_ANNOTATIONS], behavior=behavior, cell=cell, **model))
     logged = replace(mdp.logs, episodes={**columns, "behavior_prob": changing[step, state, action]})
-    assert_unbiased(mdp, logged.evaluate(FROM_LOGS, behavior=None))
-    assert_unbiased(mdp, logged.evaluate(WITH_ANNOTATIONS, behavior=None, cell="step,state"))
+    assert_unbiased(mdp, logged.evaluate(FROM_LOGS, behavior=None, **model))
+    assert_unbiased(mdp, logged.evaluate(WITH_ANNOTATIONS, behavior=None, cell="step,state", **model))
     if horizon > 1:
-        warned = logged.evaluate(WITH_ANNOTATIONS, behavior=None, cell="state").warnings
+        warned = logged.evaluate(WITH_ANNOTATIONS, behavior=None, cell="state", **model).warnings
         assert any("propensities differ from the mean of their state and action" in warning for warning in warned)
 
 
@@ -101,12 +119,14 @@ def test_behaviour_that_changes_over_time(seed: int, shape: tuple[int, int, int]
 @settings(max_examples=15)
 def test_closed_forms(seed: int, shape: tuple[int, int, int], gamma: float, unsupported: bool) -> None:
     mdp = world(seed, shape, gamma, "all", unsupported)
-    assert_unbiased(mdp, mdp.logs.evaluate([*FULLY_ANNOTATED, *WITH_ANNOTATIONS], gamma=gamma))
+    assert_unbiased(
+        mdp, mdp.logs.evaluate([*FULLY_ANNOTATED, *WITH_ANNOTATIONS], gamma=gamma, model=AnyModel(shape, seed))
+    )
 
 
 def test_every_estimator_called_unbiased_is_tested() -> None:
     assert sorted(UNBIASED) == sorted([*FROM_LOGS, *WITH_ANNOTATIONS, *FULLY_ANNOTATED])
-    assert set(UNBIASED) >= {"is", "pdis", "c-is", "c-pdis", "c*-is", "c*-pdis"}
+    assert set(UNBIASED) >= {"is", "pdis", "c-is", "c-pdis", "c*-is", "c*-pdis", "dr", "dm-is+"}
 
 
 @given(seed=seeds, shape=shapes)
@@ -114,8 +134,23 @@ def test_every_estimator_called_unbiased_is_tested() -> None:
 def test_normalisers_have_mean_one(seed: int, shape: tuple[int, int, int]) -> None:
     """Corollary 5, whatever the estimator divides by."""
     mdp = world(seed, shape, 0.9, "all", unsupported=False)
-    for name, estimate in mdp.logs.evaluate(MEAN_ONE).items():
+    for name, estimate in mdp.logs.evaluate(MEAN_ONE, model=AnyModel(shape, seed)).items():
         assert mdp.probability @ estimate.normalizers == pytest.approx(1.0, abs=1e-10), name
+
+
+@pytest.mark.parametrize("name", ["dr", "dm+-is"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_cross_fitting_keeps_estimates_unbiased(name: str, seed: int) -> None:
+    """Every dataset of two episodes: each is evaluated with the model that the other one makes."""
+    mdp = world(seed, (1, 2, 2), 0.9, "each or not", unsupported=False)
+    some = [mdp.logs.of(episode) for episode in range(len(mdp.probability))]
+    total = 0.0
+    for i, first in enumerate(some):
+        for j, second in enumerate(some):
+            both = first.beside(second)
+            found = both.evaluate([name], behavior=so.Policy.from_table(mdp.logs.behavior))[name]
+            total += mdp.probability[i] * mdp.probability[j] * found.value
+    assert total == pytest.approx(mdp.value, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", ["naive-unweighted", "naive-weighted"])

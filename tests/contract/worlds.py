@@ -33,6 +33,22 @@ class Logs:
         found: so.Results = so.evaluate(episodes, evaluation, **options)
         return found
 
+    def of(self, episode: int) -> Logs:
+        """One episode alone."""
+        tables = [
+            {name: column[table["episode"] == episode] for name, column in table.items()}
+            for table in (self.episodes, self.annotations)
+        ]
+        return replace(self, episodes=tables[0], annotations=tables[1])
+
+    def beside(self, other: Logs) -> Logs:
+        """Two single episodes together, numbered 0 and 1."""
+        tables = []
+        for one, two in ((self.episodes, other.episodes), (self.annotations, other.annotations)):
+            together = {name: np.concatenate([one[name], two[name]]) for name in one}
+            tables.append({**together, "episode": np.repeat([0, 1], [len(one["step"]), len(two["step"])])})
+        return replace(self, episodes=tables[0], annotations=tables[1])
+
     def without_annotations(self) -> Logs:
         return replace(self, annotations={name: column[:0] for name, column in self.annotations.items()})
 

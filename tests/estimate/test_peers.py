@@ -58,6 +58,7 @@ SEQUENTIAL = {
     ("COBS", "WIS"): "wis",
     ("COBS", "PDWIS"): "pdwis-step",
 }
+WITH_A_MODEL = {"DM": "dm", "DR": "dr", "SNDR": "sndr"}
 BANDIT = {key: name for key, name in SEQUENTIAL.items() if key[0].startswith("SCOPE")}
 BANDIT |= {("obp 0.5.7", "IPW"): "ipw", ("obp 0.5.7", "SNIPW"): "snips"}
 FIGURES = [(data, *key, name) for data in ("seq_fixed", "seq_varlen") for key, name in SEQUENTIAL.items()]
@@ -69,6 +70,21 @@ def test_logs_alone(data: str, library: str, figure: str, name: str, peers: dict
     peer = load(data)
     found = so.evaluate(peer.episodes, peer.evaluation, behavior=peer.behavior, estimators=[name], gamma=peer.gamma)
     # SCOPE-RL adds 1e-10 to its normalisers.
+    assert found[name].value == pytest.approx(peers[data][library][figure], rel=0, abs=1e-8)
+
+
+@pytest.mark.parametrize(("figure", "name"), WITH_A_MODEL.items())
+@pytest.mark.parametrize(
+    ("data", "library"),
+    [(data, "SCOPE-RL 0.2.1") for data in ("seq_fixed", "seq_varlen", "bandit")] + [("bandit", "obp 0.5.7")],
+)
+def test_a_model_given(data: str, library: str, figure: str, name: str, peers: dict[str, Any]) -> None:
+    peer = load(data)
+    with np.load(reference(f"peers/{data}.npz")) as file:
+        model = file["q_hat"]
+    found = so.evaluate(
+        peer.episodes, peer.evaluation, behavior=peer.behavior, estimators=[name], gamma=peer.gamma, model=model
+    )
     assert found[name].value == pytest.approx(peers[data][library][figure], rel=0, abs=1e-8)
 
 

@@ -12,10 +12,17 @@ from semiope.domains.world import World
 
 
 def rmse(
-    world: World, policies: Mapping[str, so.Policy], episodes: so.Episodes, annotations: Any, repair: str | None
+    world: World,
+    policies: Mapping[str, so.Policy],
+    episodes: so.Episodes,
+    annotations: Any,
+    repair: str | None,
+    *,
+    weights: str = "equal",
+    estimator: str = "c-pdis",
 ) -> float:
-    """Root mean squared error over policies of c-pdis, cells per step and state."""
-    options: dict[str, Any] = {"cell": "step,state", "estimators": ["c-pdis"], "gamma": world.mdp.gamma}
-    results = so.evaluate(episodes, policies, annotations=annotations, repair=repair, **options)
-    errors = [result["c-pdis"].value - world.mdp.value(policies[name]) for name, result in results.items()]
+    """Root mean squared error over policies of an estimator, cells per step and state."""
+    options: dict[str, Any] = {"cell": "step,state", "estimators": [estimator], "gamma": world.mdp.gamma}
+    results = so.evaluate(episodes, policies, annotations=annotations, repair=repair, weights=weights, **options)
+    errors = [result[estimator].value - world.mdp.value(policies[name]) for name, result in results.items()]
     return float(np.sqrt(np.mean(np.square(errors))))

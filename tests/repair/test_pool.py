@@ -126,7 +126,7 @@ def test_before_a_conversion_outcomes_are_those_of_todays_policy() -> None:
     experts = [so.Annotator("ann", 0.0, 0.1), so.Annotator("bob", 0.2, 0.1)]
     today = world.annotate(episodes, "behavior", annotators=experts, of_action_taken=True, seed=2)
     case = Case(Records(episodes, ("x", "y"), 1.0), world.policies["always-y"], "always-y")
-    _, (told, _) = repaired(today, case, [("pool", ""), ("convert", "")])
+    told, _ = repaired(today, case, [("pool", ""), ("convert", "")]).notes
     assert re.search(r"ann bias [-+]0\.0\d* noise 0\.1", told)
     exact = so.evaluate(
         episodes, world.policies["always-y"], annotations=today, repair="pool,convert", estimators=["c-pdis"]
@@ -159,9 +159,19 @@ def test_extreme_answers_stay_numbers(values: tuple[float, float]) -> None:
         assert found == pytest.approx(2e6)
 
 
+def test_answers_without_names_are_taken_for_one_annotators() -> None:
+    world = tree.tree(3)
+    episodes = world.sample(2000, seed=1)
+    nameless = replace(world.annotate(episodes, "uniform", annotators=so.Annotator(bias=2.0), seed=1), annotator=None)
+    found = so.evaluate(episodes, world.policies["uniform"], annotations=nameless, repair="pool", estimators=["c-pdis"])
+    assert re.search(r"all answers bias \+(1\.9|2)", found.diagnostics["notes"][0])
+    assert found["c-pdis"].value == pytest.approx(world.mdp.value(world.policies["uniform"]), abs=0.15)
+
+
 def test_pooling_needs_to_know_who() -> None:
     world = tree.tree(3)
     episodes = world.sample(50, seed=1)
-    nameless = replace(world.annotate(episodes, "uniform"), annotator=None)
-    with pytest.raises(so.SchemaError, match="column 'annotator'"):
-        so.evaluate(episodes, world.policies["uniform"], annotations=nameless, repair="pool")
+    some = world.annotate(episodes, "uniform")
+    gaps = replace(some, annotator=pa.array([None, *["ann"] * (len(some) - 1)]))
+    with pytest.raises(so.SchemaError, match="column 'annotator' has gaps"):
+        so.evaluate(episodes, world.policies["uniform"], annotations=gaps, repair="pool")

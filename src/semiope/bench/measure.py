@@ -16,6 +16,7 @@ from semiope.bench.data import Synthetic, synthetic
 from semiope.domains.world import World
 from semiope.errors import MissingExtraError, StatisticalWarning
 from semiope.estimate.evidence import gather
+from semiope.estimate.outcomes import Counted
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
@@ -71,7 +72,7 @@ def _in_memory(data: Synthetic) -> list[Measurement]:
     logged = [episodes.state, episodes.action, episodes.reward]
     answered = [annotations.episode, annotations.step, annotations.action, annotations.value]
     evidence = gather(episodes, annotations, {"p0": policy}, behavior=None, cell="state", weights="equal")
-    problem = Problem.of("p0", policy, evidence, 0.99)
+    problem = Problem.of("p0", policy, evidence, 0.99, Counted())
     seconds = best(
         {
             "floor": lambda: [column.sum() for column in logged],

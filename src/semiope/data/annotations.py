@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
-from semiope.data.labels import Vocabulary
+from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.schema import Columns
 from semiope.data.tables import ArrowTable, from_columns, read_table, with_columns
+from semiope.errors import SchemaError
 
 REQUIRED = ("episode", "step", "action", "value")
-OPTIONAL = ("annotator", "std", "weight")
+OPTIONAL = ("annotator", "std", "weight", "kind", "versus")
+KINDS = ("return", "reward", "preference")
+
+
+class Said(NamedTuple):
+    """Answers that are not all returns: `kind` of each, a position in KINDS, and for preferences the other action.
+
+    `versus` holds action ids, -1 for the action taken.
+    """
+
+    kind: Integers
+    versus: Integers
 
 
 @dataclass(frozen=True, eq=False)
 class Annotations(ArrowTable):
     """Answers as they were given, one row each, in the order given.
 
-    `value` is the expected return from its own step on, discounted from that step, after taking `action`.
-    `episode` and `action` are ids into `labels` and `actions`.
+    `value` is the expected return from its own step on, discounted from that step, after taking `action`; unless `said`
+    tells otherwise: the immediate reward of `action`, or how surely it is preferred to another (1 surely, 0.5 a tie, 0
+    surely not). `episode` and `action` are ids into `labels` and `actions`.
     """
 
     labels: Vocabulary
@@ -34,6 +49,7 @@ class Annotations(ArrowTable):
     weight: Floats | None = None
     annotator: pa.Array | None = None
     extra: pa.Table | None = None
+    said: Said | None = None
 
     @classmethod
     def from_arrow(cls, source: Any, *, name: str = "annotations") -> Annotations:
@@ -43,6 +59,8 @@ class Annotations(ArrowTable):
         episode, labels = columns.encode("episode")
         action, actions = columns.encode("action")
         step = columns.steps()
+        value = columns.floats("value")
+        action, actions, said = _said(columns, action, actions, value)
         std = columns.floats("std") if "std" in columns else None
         if std is not None:
             columns.check("std", "is not positive", std <= 0, "Give a standard deviation above 0.")
@@ -57,11 +75,12 @@ class Annotations(ArrowTable):
             episode=frozen(episode),
             step=frozen(step.astype(id_dtype(int(step.max()) + 1))),
             action=frozen(action),
-            value=frozen(columns.floats("value")),
+            value=frozen(value),
             std=None if std is None else frozen(std),
             weight=None if weight is None else frozen(weight),
             annotator=columns.labels("annotator", nullable=True) if "annotator" in columns else None,
             extra=extra if extra.num_columns else None,
+            said=said,
         )
 
     @classmethod
@@ -75,10 +94,12 @@ class Annotations(ArrowTable):
         annotator: Any = None,
         std: Any = None,
         weight: Any = None,
+        kind: Any = None,
+        versus: Any = None,
     ) -> Annotations:
         """Build from sequences of equal length, one element an answer."""
         columns = {"episode": episode, "step": step, "action": action, "value": value}
-        optional = {"annotator": annotator, "std": std, "weight": weight}
+        optional = {"annotator": annotator, "std": std, "weight": weight, "kind": kind, "versus": versus}
         columns |= {name: values for name, values in optional.items() if values is not None}
         return cls.from_arrow(from_columns(columns, "annotations"))
 
@@ -93,13 +114,49 @@ class Annotations(ArrowTable):
             "action": self.actions.decode(self.action),
             "value": pa.array(self.value),
         }
-        for name in OPTIONAL:
+        for name in ("annotator", "std", "weight"):
             if getattr(self, name) is not None:
                 columns[name] = pa.array(getattr(self, name))
+        if self.said is not None:
+            columns["kind"] = pa.array(KINDS).take(pa.array(self.said.kind))
+            columns["versus"] = self.actions.decode(self.said.versus)
         return with_columns(pa.table(columns), self.extra)
 
     def __repr__(self) -> str:
         return f"Annotations({len(self):,} answers about {len(self.labels):,} episodes)"
+
+
+def _said(
+    columns: Columns, action: Integers, actions: Vocabulary, value: Floats
+) -> tuple[Integers, Vocabulary, Said | None]:
+    """What kind of answers these are; the actions that preferences name join the vocabulary."""
+    kind = np.zeros(len(value), dtype=np.int8)
+    if "kind" in columns:
+        words = columns.labels("kind", nullable=True)
+        known = pc.index_in(words.cast(pa.string()), value_set=pa.array(KINDS))
+        kind = pc.fill_null(known, -1).to_numpy(zero_copy_only=False).astype(np.int8)
+        kind[words.is_null().to_numpy(zero_copy_only=False)] = 0
+        columns.check("kind", "is not known", kind < 0, f"Use {', '.join(KINDS)}, or leave it empty for a return.")
+    preferred = kind == KINDS.index("preference")
+    columns.check("value", "is not in [0, 1]", preferred & ((value < 0) | (value > 1)), PREFERENCE)
+    if "versus" not in columns:
+        versus = np.full(len(value), ABSENT)
+    else:
+        versus, others = columns.encode("versus", nullable=True)
+        if not actions.comparable(others):
+            raise SchemaError(
+                f"{columns.name}: column 'versus' holds {others.kind}, column 'action' {actions.kind}. "
+                "Use the same labels in both."
+            )
+        columns.check("versus", "is given", ~preferred & (versus != ABSENT), "It is for answers of kind preference.")
+        actions = actions.extended(others)
+        versus = np.append(actions.positions_of(others), ABSENT)[versus]
+        columns.check("versus", "is the action itself", preferred & (versus == action), "Name the other action.")
+        action = action.astype(id_dtype(len(actions)))
+    return action, actions, Said(frozen(kind), frozen(versus.astype(np.int64))) if kind.any() else None
+
+
+PREFERENCE = "1 says that `action` is surely better than `versus`, 0 that it is surely worse, 0.5 that they are alike."
 
 
 def read_annotations(source: Any) -> Annotations:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import Estimate
 
@@ -40,6 +41,18 @@ def judge_numbers(policy: str, estimates: Mapping[str, Estimate]) -> list[str]:
             f"{FEW} for {listed}. Neither values nor intervals can be relied on; annotations would help."
         )
     return messages
+
+
+def judge_models(problem: Problem, names: Sequence[str]) -> list[str]:
+    """Warn where a cross-fitted model rests on a handful of episodes."""
+    concerned = [name for name in names if ESTIMATORS[name].recipe.critic]
+    n, folds = problem.evidence.logbook.episodes.n_episodes, problem.modelled.outcomes.folds
+    if not concerned or folds is None or n >= 2 * folds:
+        return []
+    return [
+        f"policy {problem.name!r}: {n:,} episodes are too few for a model in {folds} folds; {', '.join(concerned)} "
+        "rest on next to nothing. Give a model of your own, or use estimators without one."
+    ]
 
 
 def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupported: float) -> list[str]:

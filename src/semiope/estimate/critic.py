@@ -6,8 +6,8 @@ With Q-hat and V-hat(s) = sum_a pi_e(a|s) Q-hat(s, a), write the recursion's val
 
 becomes, for y, the estimator's own recursion with rewards r - Q-hat(s, a) + gamma V-hat(s') and annotations
 g - Q-hat(s, a~); V-hat of the first state is added at the end. (Jiang and Li, 2016; with one step and annotations these
-are the estimators of CANDOR, Mandyam et al., 2026.) In rows without a decision V-hat is what was observed, the reward
-and gamma times V-hat of the next row: no policy had a say in it.
+are the estimators of CANDOR, Mandyam et al., 2026.) Rows without a decision keep their rewards, and V-hat there is
+gamma times that of the next row: no policy had a say in it.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _shape(
         ahead = 0.0
         for row in range(offsets[e + 1] - 1, offsets[e] - 1, -1):
             if action[row] == -1:
-                worth[row] = reward[row] + gamma * ahead
-                shaped[row] = 0.0
+                worth[row] = gamma * ahead
+                shaped[row] = reward[row]
             else:
                 shaped[row] = reward[row] - returns[row, action[row]] + gamma * ahead
             ahead = worth[row]

@@ -2,6 +2,7 @@
 
     dm        the mean of V-hat over first states               dm+       the same with annotations in the model
     dr, wdr   pdis, pdwis-step with the model as critic         dm+-is    dr with annotations in the model
+    dm+-wis   wdr with annotations in the model
     dm-is+    c-pdis with the model as critic                   dm+-is+   c-pdis with annotations in both
 
 `critic.py` shapes rewards and annotations so that the estimators' own recursions serve. Models are cross-fitted: that
@@ -19,9 +20,9 @@ from semiope.estimate.scan import Terms
 
 
 def nothing(slab: Slab) -> Terms:
-    """f = 0: no reward is looked at; every episode counts one."""
-    none = np.zeros(len(slab.reward))
-    return Terms(none, none, np.ones(len(slab.reward)))
+    """f = 0: nothing after the first decision is looked at; every episode counts one."""
+    decided = slab.decided.astype(np.float64)
+    return Terms(1 - decided, np.zeros(len(decided)), decided)
 
 
 def plain(problem: Problem) -> Critic:

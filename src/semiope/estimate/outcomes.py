@@ -34,6 +34,11 @@ class Counted:
     folds: int | None = FOLDS
     _records: dict[int, Records | None] = field(default_factory=dict)
 
+    @property
+    def told(self) -> str:
+        """The model in a few words."""
+        return f"empirical, {self.folds} folds"
+
     def fit(self, study: Study, fold: int) -> Floats:
         """Predict Q-hat of every action in every row."""
         records = self._of(study, fold)
@@ -93,6 +98,11 @@ class Given:
     returns: GivenReturns
     folds: int | None = FOLDS
 
+    @property
+    def told(self) -> str:
+        """The model in a few words."""
+        return "given"
+
     def fit(self, study: Study, fold: int) -> Floats:
         """Q-hat as given; fail where it is not, and needed."""
         found = self.returns.at(study.logbook)
@@ -141,16 +151,16 @@ REGRESSORS = {
 
 
 def read_model(model: Any, features: Any = None) -> Outcomes:
-    """The model for a name ("empirical", or with features "linear", "forest", "boosting"), a FittedQ, or Q-hat given.
+    """The model for a name ("empirical", or with features "linear", "forest", "boosting"), Q-hat given, or a model.
 
-    What is given is an array (n_states, n_actions) or (n_steps, n_states, n_actions), or a table.
+    What is given is an array (n_states, n_actions) or (n_steps, n_states, n_actions), or a table; a model is a FittedQ
+    or anything else with the properties and methods of `Outcomes`.
     """
     named = isinstance(model, str)
     if features is not None and not (named and model in REGRESSORS):
         known = ", ".join(REGRESSORS)
         raise OptionError(f"features: they are for models by regression, model={known}; or use so.FittedQ.")
-    if isinstance(model, FittedQ):
-        need("sklearn.base", "models", "A model by regression")
+    if isinstance(model, Outcomes):
         return model
     if named and model == "empirical":
         return Counted()

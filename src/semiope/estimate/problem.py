@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.logbook import AlignedAnnotations
 from semiope.estimate.critic import Critic, untouched
@@ -35,9 +35,7 @@ class Problem:
     _ratios: dict[Denominator, Lookup] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, name: str, policy: AnyPolicy, evidence: Evidence, gamma: float, outcomes: Outcomes
-    ) -> Problem:
+    def of(cls, name: str, policy: AnyPolicy, evidence: Evidence, gamma: float, outcomes: Outcomes) -> Problem:
         """Look the policy up at every action taken and annotated."""
         bound = policy.bind(evidence.logbook, evidence.cells, f"policy {name!r}")
         return cls(name, evidence, bound, gamma, Modelled(name, policy, bound, evidence.logbook, gamma, outcomes))
@@ -122,6 +120,11 @@ class Slab:
         self.offsets: Integers = episodes.offsets[first : last + 1] - episodes.offsets[first]
         self.reward: Floats = critic.reward[self.rows]
         self.told: Floats = critic.annotated[self.entries]
+
+    @property
+    def decided(self) -> Booleans:
+        """Rows with a decision."""
+        return self.problem.evidence.logbook.episodes.action[self.rows] >= 0
 
     def evaluation_taken(self) -> Floats:
         """Return pi_e of the actions taken, 1 where there was no decision."""

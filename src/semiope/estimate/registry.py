@@ -21,7 +21,8 @@ class Estimator(NamedTuple):
 
     `self_normalized` divides by the sum of the normalisers instead of by the number of episodes; `unbiased` holds for a
     known behaviour policy, full support and right annotations; `naive` ones take annotations for data; `support` names
-    the policy outside whose support it is blind or, if it has a model, rests on that alone; `requires` fails where the data lack what the estimator needs.
+    the policy outside whose support it is blind or, if it has a model, rests on that alone; `requires` fails where the
+    data lack what the estimator needs.
     """
 
     recipe: Recipe
@@ -77,6 +78,9 @@ ESTIMATORS: dict[str, Estimator] = {
     ),
     "dm+-is": Estimator(
         Recipe(importance, critic=annotated), "dr, annotations in the model only", unbiased=True, support="logged"
+    ),
+    "dm+-wis": Estimator(
+        Recipe(importance, per_step="all", critic=annotated), "wdr, annotations in the model only", support="logged"
     ),
     "dm-is+": Estimator(
         Recipe(counterfactual, critic=plain), "c-pdis of what a model misses", unbiased=True, support="augmented"

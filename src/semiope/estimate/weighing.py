@@ -52,9 +52,7 @@ def reweighed(problem: Problem, kind: str, *, centred: bool = False) -> Problem:
         action = evidence.logbook.episodes.action
         outcome = outcome + np.where(action >= 0, returns[np.arange(len(action)), action], 0.0)
     known = Known(returns, study.probs, outcome, study.fold_of_row)
-    split = estimated_weights(
-        kind, evidence.logbook, evidence.cells, evidence.behavior.probs, known, centred=centred
-    )
+    split = estimated_weights(kind, evidence.logbook, evidence.cells, evidence.behavior.probs, known, centred=centred)
     return replace(problem, evidence=replace(evidence, split_weights=split, _derived={}), _ratios={})
 
 

@@ -40,6 +40,14 @@ class FittedQ:
     folds: int | None = FOLDS
     rounds: int | None = None
 
+    def __post_init__(self) -> None:
+        need("sklearn.base", "models", "A model by regression")
+
+    @property
+    def told(self) -> str:
+        """The model in a few words."""
+        return f"{type(self.regressor).__name__} on {', '.join(self.features)}, {self.folds} folds"
+
     def fit(self, study: Study, fold: int) -> Floats:
         """Predict Q-hat of every action in every row from the rows of other folds."""
         design = _Design(study, matrix(study.episodes, self.features))
@@ -121,7 +129,8 @@ class _Design:
         """V-hat of these rows; only actions that the policy may take are looked at."""
         place, action = np.nonzero(self.study.probs[row] > 0)
         worth = self.study.probs[row][place, action] * _predict(fitted, self.at(row[place], action))
-        return np.bincount(place, weights=worth, minlength=len(row))
+        found: Floats = np.bincount(place, weights=worth, minlength=len(row)).astype(np.float64)
+        return found
 
     def everything(self, fitted: Any) -> Floats:
         """Q-hat of every action in every row with a decision, 0 elsewhere."""

@@ -73,8 +73,8 @@ def evaluate(
 ) -> None:
     """Fill in what a policy, given per step or with one entry for all, is worth.
 
-    `unknown`, (horizon, n_states, n_actions) or (horizon, n_states, 1), is what actions that are not available are taken
-    to be worth; NaN if it is empty.
+    `unknown`, (horizon, n_states, n_actions) or (horizon, n_states, 1), is what actions that are not available are
+    taken to be worth; NaN if it is empty.
 
     `returns` takes Q_t(s, a), (horizon, n_states, n_actions), unless it is empty; `values` takes V_t(s), (horizon,
     n_states), or V_0(s) alone if it has one row.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -51,10 +51,17 @@ class Study:
         return only_decisions(self.episodes, self.gamma)
 
 
+@runtime_checkable
 class Outcomes(Protocol):
     """A model of returns. It predicts Q-hat of the policy for every row and action, (n_rows, n_actions)."""
 
-    folds: int | None
+    @property
+    def folds(self) -> int | None:
+        """How many parts cross-fitting has; None: nothing is fitted here."""
+
+    @property
+    def told(self) -> str:
+        """The model in a few words."""
 
     def fit(self, study: Study, fold: int) -> Floats:
         """Predict from the rows of other folds."""

@@ -219,7 +219,8 @@ class TabularMDP:
     def evaluate_with(self, unknown: Floats, probs: Floats) -> Floats:
         """Q_t(s, a) of a policy in this model's ids, where actions that are not available are worth `unknown`.
 
-        `unknown` is (horizon, n_states, n_actions), or (horizon, n_states, 1) if all are alike. For models that know only some actions, as those counted from logs.
+        `unknown` is (horizon, n_states, n_actions), or (horizon, n_states, 1) if all are alike. For models that know
+        only some actions, as those counted from logs.
         """
         returns = np.empty((self.horizon, *self.reward.shape))
         values = np.empty((1, self.n_states))

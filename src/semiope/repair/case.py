@@ -15,7 +15,9 @@ from semiope.data.episodes import Episodes
 from semiope.data.logbook import AlignedAnnotations, Logbook
 from semiope.errors import OptionError, SchemaError
 from semiope.models.empirical import Empirical, empirical_mdp
+from semiope.models.fitted import FittedQ
 from semiope.models.places import Places, places_of_answers, places_of_rows
+from semiope.models.study import Study
 from semiope.models.tabular import TabularMDP
 from semiope.policies.behavior import shares
 from semiope.policies.policy import AnyPolicy, Policy
@@ -129,13 +131,29 @@ def _returns(offsets: Integers, reward: Floats, gamma: float, found: Floats) -> 
 
 
 @dataclass(frozen=True, eq=False)
+class Regression:
+    """A model by regression on features, and what it is fitted to: all episodes, without folds."""
+
+    model: FittedQ
+    study: Study
+
+    def logbook(self, annotations: Annotations) -> Logbook:
+        """These answers, aligned, in the same ids of actions."""
+        return Logbook.of(self.study.episodes, annotations, {"model": self.study.logbook.actions})
+
+
+@dataclass(frozen=True, eq=False)
 class Case:
-    """One policy before the records; `about_today`: so far, the answers speak of the behaviour policy."""
+    """One policy before the records; `about_today`: so far, the answers speak of the behaviour policy.
+
+    With a `regression`, returns are fitted on features instead of counted by state.
+    """
 
     records: Records
     policy: AnyPolicy
     name: str
     about_today: bool = False
+    regression: Regression | None = None
 
     @property
     def expected(self) -> Floats:

@@ -8,7 +8,8 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers, frozen, id_dtype
 from semiope.data.annotations import Annotations
-from semiope.data.labels import ABSENT
+from semiope.data.episodes import Episodes
+from semiope.data.labels import ABSENT, Vocabulary
 from semiope.models.places import Places
 from semiope.repair.case import Records
 
@@ -33,18 +34,17 @@ def questions(records: Records, pairs: Booleans) -> Questions:
     return Questions(decided[position], action)
 
 
-def answered(records: Records, asked: Questions, value: Floats) -> Annotations:
-    """Annotations that give these values to these questions."""
-    episodes, mdp = records.episodes, records.empirical.mdp
+def answered(episodes: Episodes, words: Vocabulary, asked: Questions, value: Floats) -> Annotations:
+    """Annotations that give these values to these questions; `words` are the labels of their actions."""
     episode = np.searchsorted(episodes.offsets, asked.row, side="right") - 1
     told, labels = episodes.labels.used(episode)
-    action, actions = mdp.actions.used(asked.action)
+    action, actions = words.used(asked.action)
     step = episodes.step[asked.row]
     return Annotations(
         labels=labels,
         actions=actions,
         episode=frozen(told),
-        step=frozen(step.astype(id_dtype(mdp.horizon))),
+        step=frozen(step.astype(id_dtype(int(step.max()) + 1 if len(step) else 1))),
         action=frozen(action),
         value=frozen(value),
     )

@@ -40,4 +40,4 @@ def impute(annotations: Annotations, case: Case, option: str = "") -> tuple[Anno
     filled[position] = given.value
     added = count(len(code) - len(given.row), "answer")
     done = f"impute: {added} filled in beside {count(len(given.row), 'answer')} given."
-    return answered(records, asked, filled), done
+    return answered(records.episodes, records.empirical.mdp.actions, asked, filled), done

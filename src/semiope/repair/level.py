@@ -67,10 +67,14 @@ def _bias(case: Case, at: Places, value: Floats, informed: Floats) -> Level:
     total = float(share @ share)
     if not total > 1e-9 * len(share):
         return Level(0.0, np.inf)
+    outcomes = case.records.returns_from(case.records.episodes.offsets[:-1])
+    # In units of the largest number, so that squares of extreme answers stay in range.
+    unit = max(float(np.abs(off).max()), float(np.abs(outcomes).max()), 1e-100)
+    off, outcomes = off / unit, outcomes / unit
     bias = float(share @ off) / total
     by_state = np.bincount(at.state[known], weights=share * (off - bias * share))
-    outcomes = case.records.returns_from(case.records.episodes.offsets[:-1])
-    return Level(bias, float(np.sqrt(np.sum(by_state**2) / total**2 + outcomes.var() / len(outcomes))))
+    error = float(np.sqrt(np.sum(by_state**2) / total**2 + outcomes.var() / len(outcomes)))
+    return Level(unit * bias, unit * error)
 
 
 def _informed(case: Case, at: Places, value: Floats) -> Floats:

@@ -7,15 +7,21 @@ asked and, with less noise than the annotators, those that were.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from semiope.data.annotations import Annotations
 from semiope.errors import count
-from semiope.repair.case import Case
-from semiope.repair.fill import answered, questions
+from semiope.repair.case import Case, Regression
+from semiope.repair.fill import Questions, answered, questions
 from semiope.repair.level import together
 
 
 def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
     """Answer every question about a pair that was logged or annotated, or that the policy may choose."""
+    if case.regression is not None:
+        return _by_regression(annotations, case.regression)
     records = case.records
     mdp = records.empirical.mdp
     at, value = records.counterfactual(annotations)
@@ -28,4 +34,23 @@ def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annot
         f"model: {count(len(value), 'answer')} and the logs together answer {count(len(asked.row), 'question')} "
         f"(standard deviations of what the model misses: {stds})."
     )
-    return answered(records, asked, asked.places(records).read(returns)), done
+    return answered(records.episodes, records.empirical.mdp.actions, asked, asked.places(records).read(returns)), done
+
+
+def _by_regression(annotations: Annotations, regression: Regression) -> tuple[Annotations, str]:
+    """The same for states that do not come back: returns fitted on features, and a fit of what answers say beyond."""
+    study = replace(regression.study, logbook=regression.logbook(annotations))
+    aligned = study.logbook.annotations
+    fitted = regression.model.fit(study, 0)
+    returns = regression.model.corrected(study, 0, fitted)
+    wanted = study.probs > 0
+    wanted[:, np.unique(aligned.action)] = True
+    rows = study.decisions.row
+    wanted[rows, study.episodes.action[rows]] = False
+    position, action = np.nonzero(wanted[rows])
+    asked = Questions(rows[position], action)
+    done = (
+        f"model: {count(len(aligned.row), 'answer')} and the logs together answer {count(len(action), 'question')} "
+        f"by regression on {', '.join(regression.model.features)}."
+    )
+    return answered(study.episodes, study.logbook.actions, asked, returns[asked.row, asked.action]), done

@@ -8,8 +8,8 @@ Q-hat is the model counted from the logs, u_i what it misses. b, s and the varia
 biases shrink by how few answers they rest on). Questions that several answered tell s apart from u. What all have in
 common is no annotator's bias unless it shows: where annotators were also asked about actions that were taken, the
 outcome, turned by the model from pi_b to the policy that the answers speak of, counts as one more annotator, without
-bias; else answers about pairs that were logged are held against the logs (`level.py`). The pooled answer to a question weighs
-g_ij - b_j by 1 / s_j^2, and its own standard deviation goes into `std`.
+bias; else answers about pairs that were logged are held against the logs (`level.py`). The pooled answer to a question
+weighs g_ij - b_j by 1 / s_j^2, and its own standard deviation goes into `std`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,8 @@ class Annotators(NamedTuple):
 
 def pool(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
     """Make one answer of all answers to a question, and say what was found out about each annotator."""
-    if annotations.annotator is None:
-        raise SchemaError("repair: pool needs a column 'annotator' in the annotations.")
-    if annotations.annotator.null_count:
-        raise SchemaError("repair: pool needs to know who gave each answer; the column 'annotator' has gaps.")
     records = case.records
-    encoded = annotations.annotator.dictionary_encode()
-    who, names = encoded.indices.to_numpy(), [str(name) for name in encoded.dictionary.to_pylist()]
+    who, names = _who(annotations)
     places, row = records.places(annotations), records.rows_of(annotations)
     taken = records.rows.action[row] == places.action
     residual = annotations.value - places.read(case.expected)
@@ -67,6 +62,16 @@ def pool(annotations: Annotations, case: Case, option: str = "") -> tuple[Annota
         found = found._replace(bias=found.bias + common)
         pooled = replace(pooled, value=frozen(value - common))
     return pooled, _told(found)
+
+
+def _who(annotations: Annotations) -> tuple[Integers, list[str]]:
+    """Who gave each answer; without names, all are taken for one."""
+    if annotations.annotator is None:
+        return np.zeros(len(annotations), dtype=np.int64), ["all answers"]
+    if annotations.annotator.null_count:
+        raise SchemaError("repair: pool needs to know who gave each answer; the column 'annotator' has gaps.")
+    encoded = annotations.annotator.dictionary_encode()
+    return encoded.indices.to_numpy(), [str(name) for name in encoded.dictionary.to_pylist()]
 
 
 def _outcomes(

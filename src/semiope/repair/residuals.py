@@ -34,6 +34,9 @@ def predict(places: Places, residual: Floats, known: Booleans, horizon: int) -> 
     """
     n_states, n_actions = known.shape
     n_pairs = n_states * n_actions
+    # In units of the largest residual, so that squares of extreme answers stay in range.
+    unit = max(float(np.abs(residual).max()), 1e-100)
+    residual = residual / unit
     pair = places.state.astype(np.int64) * n_actions + places.action
     mean = means(residual, known.ravel()[pair], pair)
     of_answer, groups = number(places.step * n_pairs + pair)
@@ -49,7 +52,8 @@ def predict(places: Places, residual: Floats, known: Booleans, horizon: int) -> 
     mu = total * parts.pair / (1 + weight * parts.pair)
     found = np.repeat((mean[known.ravel().astype(int)] + mu)[None], horizon, axis=0)
     found.reshape(-1)[groups] += (mean_group - mu[pair_of_group]) * parts.step / scatter
-    return found.reshape(horizon, n_states, n_actions), parts
+    in_units = Components(*(variance * unit * unit for variance in parts))
+    return unit * found.reshape(horizon, n_states, n_actions), in_units
 
 
 def means(residual: Floats, known: Booleans, pair: Integers) -> Floats:

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from semiope.data.annotations import Annotations
 from semiope.errors import OptionError, nearest
+from semiope.repair.auto import choose
 from semiope.repair.case import Case
 from semiope.repair.convert import convert
 from semiope.repair.impute import impute
+from semiope.repair.kinds import as_returns
 from semiope.repair.model import model
 from semiope.repair.pool import pool
 
@@ -33,16 +35,25 @@ STEPS = {
 }
 
 
+# What needs no states that come back, if returns are modelled by regression on features.
+BY_REGRESSION = ("model",)
+# The steps are chosen by what the answers look like.
+AUTO = [("auto", "")]
+
+
 def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
     """Names and options of the steps in 'pool,convert:authors' or a list of such words."""
     if repair is not None and not isinstance(repair, str | Sequence):
         raise OptionError(f"repair: {repair!r} is no list of steps. Known: {', '.join(STEPS)}.")
     words = repair.split(",") if isinstance(repair, str) else list(repair or ())
+    if [str(word).strip().lower() for word in words] == ["auto"]:
+        return AUTO
     found: list[tuple[str, str]] = []
     for word in words:
         name, _, option = str(word).strip().lower().partition(":")
         if name not in STEPS:
-            raise OptionError(f"repair: {word!r} is no step.{nearest(name, STEPS)} Known: {', '.join(STEPS)}.")
+            alone = " It stands alone." if name == "auto" else nearest(name, STEPS)
+            raise OptionError(f"repair: {word!r} is no step.{alone} Known: {', '.join(STEPS)}, or auto.")
         if option and option not in STEPS[name].options:
             known = ", ".join(STEPS[name].options) or "none"
             raise OptionError(
@@ -54,14 +65,28 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
     return found
 
 
-def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, str]]) -> tuple[Annotations, list[str]]:
-    """Walk through the steps; also return a sentence for each on what was done.
+class Mended(NamedTuple):
+    """Annotations after all steps, the steps, and a sentence for each on what was done."""
 
-    Until they are converted, if they are, the answers speak of the behaviour policy.
+    annotations: Annotations
+    steps: list[str]
+    notes: list[str]
+
+
+def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, str]]) -> Mended:
+    """Walk through the steps.
+
+    Answers that are not returns are made so first. Until they are converted, if they are, the answers speak of the
+    behaviour policy.
     """
-    notes = []
+    today = any(name == "convert" for name, _ in steps)
+    annotations, told = as_returns(annotations, replace(case, about_today=today))
+    notes = [f"policy {case.name!r}: {note}" for note in told]
+    if steps == AUTO:
+        steps, reasons = choose(annotations, case)
+        notes += [f"policy {case.name!r}: {reason}" for reason in reasons]
     for place, (name, option) in enumerate(steps):
         before = any(later == "convert" for later, _ in steps[place:])
         annotations, note = STEPS[name].function(annotations, replace(case, about_today=before), option)
         notes.append(f"policy {case.name!r}: {note}")
-    return annotations, notes
+    return Mended(annotations, [f"{name}:{option}" if option else name for name, option in steps], notes)

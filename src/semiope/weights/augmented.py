@@ -22,11 +22,12 @@ def augmented_policy(
     where W(a|s, a') is the mean weight of a over the samples in s that took a'. The sum over a' is taken as a sum over
     samples, each with its own weights times pi_b(a'|s) / n(s, a'): no table of (cell, action, action) is needed. Where
     a' was never logged in s (and the behaviour policy is given, so that pi_b(a'|s) may be positive all the same), its
-    mean weight is all on itself, and pi_b+ sums to one as pi_b does.
+    mean weights are those of all samples that took a', in whatever state, and pi_b+ sums to one as pi_b does.
 
     `behavior_probs` is pi_b and `counts` is n, both (n_cells, n_actions).
     """
-    augmented = np.where(counts == 0, behavior_probs, 0.0)
+    unlogged = np.where(counts == 0, behavior_probs, 0.0)
+    augmented = unlogged @ _overall(split, logbook) if unlogged.any() else unlogged
     episodes, annotations = logbook.episodes, logbook.annotations
     _add_weights(
         safe_ratio(behavior_probs, counts), cells.of_row, episodes.action, split.taken,
@@ -38,8 +39,8 @@ def augmented_policy(
 def mean_split_weights(split: SplitWeights, cells: Cells, logbook: Logbook) -> Floats:
     """Return W (n_cells, n_actions, n_actions): W[s, a', a] is the mean weight of a over samples in s that took a'.
 
-    Where a' was never logged in s, all weight is on a' itself. It is needed where pi_b is known row by row; where pi_b
-    is a table, `augmented_policy` does without it.
+    Where a' was never logged in s, they are those of all samples that took a'. It is needed where pi_b is known row by
+    row; where pi_b is a table, `augmented_policy` does without it.
     """
     episodes, annotations, n_actions = logbook.episodes, logbook.annotations, len(logbook.actions)
     check_size(len(cells) * n_actions, n_actions, "episodes")
@@ -50,8 +51,20 @@ def mean_split_weights(split: SplitWeights, cells: Cells, logbook: Logbook) -> F
     np.add.at(sums, (cell, action, action), split.taken[decided])
     cell, taken = cells.of_row[annotations.row], episodes.action[annotations.row]
     np.add.at(sums, (cell, taken, annotations.action), split.annotated)
-    sums += np.where(counts[:, :, None] == 0, np.eye(n_actions), 0.0)
+    sums += np.where(counts[:, :, None] == 0, _overall(split, logbook), 0.0)
     return sums / np.maximum(counts, 1)[:, :, None]
+
+
+def _overall(split: SplitWeights, logbook: Logbook) -> Floats:
+    """Mean weights over all samples that took an action, (n_actions, n_actions); of one never taken all on itself."""
+    episodes, annotations, n_actions = logbook.episodes, logbook.annotations, len(logbook.actions)
+    sums = np.zeros((n_actions, n_actions))
+    decided = episodes.action >= 0
+    action = episodes.action[decided]
+    np.add.at(sums, (action, action), split.taken[decided])
+    np.add.at(sums, (episodes.action[annotations.row], annotations.action), split.annotated)
+    times = np.bincount(action, minlength=n_actions)[:, None]
+    return np.where(times > 0, sums / np.maximum(times, 1), np.eye(n_actions))
 
 
 def augmented_by_row(mean_weights: Floats, behavior: ListedLookup, cells: Cells) -> RowLookup:

@@ -1,10 +1,10 @@
 """Weights from variances that are themselves estimated, on other folds of the data.
 
-Where a was taken, what is known of action i is multiplied by u(i|a) pi_e(i) (see `optimal.py`). `inverse-variance` takes
-u(i|a) as 1 over the variance of what is known: of r + gamma v for the action taken, of the annotations for others.
-`optimal` minimises the variance of the whole. If i is annotated with probability p only, its u is used now and then:
-with q = p u for its mean, the variance has q^2 (v + (1 - p) y^2) / p in the place of u^2 v, and the programme is the
-same in q.
+Where a was taken, what is known of action i is multiplied by u(i|a) pi_e(i) (see `optimal.py`). `inverse-variance`
+takes u(i|a) as 1 over the variance of what is known: of r + gamma v for the action taken, of the annotations for
+others. `optimal` minimises the variance of the whole. If i is annotated with probability p only, its u is used now and
+then: with q = p u for its mean, the variance has q^2 (v + (1 - p) y^2) / p in the place of u^2 v, and the programme is
+the same in q.
 
 Estimators divide by the mean weight of an action in its cell (`augmented.py`), so that only proportions matter here,
 and weights need not sum to one. Moments of a cell are shrunk towards those of its step, and these towards all.
@@ -21,6 +21,7 @@ from semiope._memory import refuse_beyond_memory
 from semiope.data.labels import ABSENT, number
 from semiope.data.logbook import Logbook
 from semiope.policies.cells import Cells
+from semiope.policies.lookup import safe_ratio
 from semiope.weights.optimal import solve_each
 from semiope.weights.split import SplitWeights
 
@@ -61,8 +62,10 @@ def estimated_weights(
     told = annotations.value - known.returns[annotations.row, annotations.action]
     shape = (n_folds, len(cells), n_actions)
     v_paid = _variances(paid, own, shape, step)
-    v_told = _variances(told, answers, shape, step) if annotations.std is None else (
-        _means(annotations.std**2, answers, shape, step)
+    v_told = (
+        _variances(told, answers, shape, step)
+        if annotations.std is None
+        else (_means(annotations.std**2, answers, shape, step))
     )
     variance = np.where(np.eye(n_actions, dtype=bool), v_paid[fold, cell, None, :], v_told[fold, cell, None, :])
     variance = np.maximum(variance, LEAST * float(np.mean(paid**2)))
@@ -76,7 +79,8 @@ def estimated_weights(
     scatter = (variance + (1 - chance) * mean[:, None, :] ** 2) / np.where(there, chance, 1.0)
     if kind == "inverse-variance":
         factors = np.where(there, 1 / scatter, 0.0)
-        factors /= np.einsum("ga,gai->gi", behavior[cell], factors)[:, None, :] + np.finfo(float).tiny
+        total = np.einsum("ga,gai->gi", behavior[cell], factors)[:, None, :]
+        factors = safe_ratio(factors, np.broadcast_to(total, factors.shape))
     else:
         factors = np.zeros_like(variance)
         solve_each(behavior[cell], probs / times, mean, scatter, there, factors)

@@ -66,9 +66,7 @@ def solve_each(
 
 
 @compiled
-def _solve(
-    behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, there: Booleans, u: Floats
-) -> None:
+def _solve(behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, there: Booleans, u: Floats) -> None:
     n = len(behavior)
     usable, variance = np.zeros((n, n), dtype=np.bool_), np.zeros((n, n))
     for a in range(n):

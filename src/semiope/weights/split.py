@@ -139,16 +139,17 @@ ESTIMATED = ("inverse-variance", "optimal")
 
 
 def weighting(weights: Any) -> Weighting:
-    """Return the weighting for a name, an array (n_states, n_actions, n_actions), a table or a file."""
+    """Return the weighting for a name, an array (n_states, n_actions, n_actions), a table, a file or a function."""
     if isinstance(weights, str) and weights in (*WEIGHTINGS, *ESTIMATED):
         return WEIGHTINGS.get(weights, equal)
     if isinstance(weights, str) and not Path(weights).suffix and not exists(Path(weights)):
         raise OptionError(
-            f"weights: {weights!r} is not known.{nearest(weights, (*WEIGHTINGS, *ESTIMATED))} "
-            f"Use one of {', '.join((*WEIGHTINGS, *ESTIMATED))}, or a table with state, taken, action, weight."
+            f"weights: {weights!r} is not known.{nearest(weights, (*WEIGHTINGS, *ESTIMATED, 'auto'))} "
+            f"Use one of {', '.join((*WEIGHTINGS, *ESTIMATED, 'auto'))}, or a table with state, taken, action, weight."
         )
-    if isinstance(weights, TableWeights):
-        return weights
+    if callable(weights):
+        found: Weighting = weights
+        return found
     return (
         TableWeights.from_array(weights) if isinstance(weights, np.ndarray | list) else TableWeights.from_arrow(weights)
     )

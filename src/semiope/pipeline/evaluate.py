@@ -1,0 +1,176 @@
+"""`so.evaluate`: from logs, a policy and annotations to estimates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+from semiope._options import Progress, check_gamma
+from semiope._version import __version__
+from semiope.data.episodes import Episodes, read_episodes
+from semiope.diagnose.notes import notes_on
+from semiope.diagnose.numbers import judge_models, judge_normalizers, judge_numbers
+from semiope.diagnose.support import judge_propensities, judge_support
+from semiope.errors import StatisticalWarning
+from semiope.estimate.evidence import Evidence, gather
+from semiope.estimate.passes import episode_values
+from semiope.estimate.problem import Problem
+from semiope.estimate.registry import ESTIMATORS, chosen
+from semiope.estimate.result import Estimate
+from semiope.estimate.weighing import Weighed
+from semiope.pipeline.inputs import as_policy, origin_of, read_answers, read_outcomes, read_policies
+from semiope.pipeline.prepare import prepare
+from semiope.pipeline.results import Results
+from semiope.policies.cells import check_cell
+from semiope.repair.steps import read_steps
+
+Names = Sequence[str] | str | None
+
+
+@overload
+def evaluate(
+    episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
+    estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
+    gamma: float = ..., progress: Progress | None = ...,
+) -> dict[str, Results]: ...  # fmt: skip
+@overload
+def evaluate(
+    episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
+    estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
+    gamma: float = ..., progress: Progress | None = ...,
+) -> Results: ...  # fmt: skip
+
+
+def evaluate(
+    episodes: Any,
+    policy: Any,
+    *,
+    annotations: Any = None,
+    behavior: Any = None,
+    cell: str = "state",
+    estimators: Names = None,
+    weights: Any = "equal",
+    repair: Names = None,
+    model: Any = "empirical",
+    features: Names = None,
+    gamma: float = 1.0,
+    progress: Progress | None = None,
+) -> Results | dict[str, Results]:
+    """Estimate the value of one policy, or of each in a dict, from logged episodes and counterfactual annotations.
+
+    Parameters
+    ----------
+    episodes, policy, annotations
+        As made by `read_episodes`, `read_policy`, `read_annotations`, or anything those can read. Several policies are
+        a dict by name; annotations may then be one as well, since answers hold for the policy they were given for.
+    behavior
+        The behaviour policy. None: the column `behavior_prob` if there is one, else counted; "count": counted.
+    cell
+        "state" or "step,state": over which cells the behaviour policy and mean split weights are counted.
+    estimators
+        Names or aliases. None: is, wis, pdis, pdwis, and with annotations also c-pdis and c-pdwis.
+    weights
+        "equal", "factual", "column", an array (n_states, n_actions, n_actions), a table of state, taken, action and
+        weight, or a function from logbook to `SplitWeights`; "inverse-variance" or "optimal": by variances estimated on
+        other folds of the data; "auto": chosen.
+    repair
+        Steps that make imperfect annotations usable, in their order: "pool", "convert", "impute", "model"; an option
+        goes behind a colon, as in "convert:authors". "auto": chosen by what the answers look like.
+    model
+        Of returns, for the direct and doubly robust estimators: "empirical" (counted from the logs), "linear",
+        "forest" or "boosting" (fitted Q evaluation on features), a `FittedQ`, or Q-hat itself: an array (n_states,
+        n_actions) or (n_steps, n_states, n_actions), a table of state, action, value (and step), or of episode, step,
+        action, value. Given Q-hat for several policies is a dict by name.
+    features
+        Names of further columns of the episodes, for models by regression.
+    gamma
+        Discount factor.
+    progress
+        Called with the number of rows done and the number in all.
+    """
+    gamma = check_gamma(gamma)
+    check_cell(cell)
+    steps = read_steps(repair)
+    chosen(estimators, annotated=False)
+    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
+    several = isinstance(policy, Mapping)
+    policies = read_policies(policy)
+    answers = read_answers(annotations, policies)
+    names = chosen(estimators, annotated=any(answers.values()))
+    if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
+        behavior = as_policy(behavior, "behavior")
+    outcomes = read_outcomes(model, features, policies)
+    prepared = prepare(episodes, policies, answers, steps, weights, outcomes, gamma)
+    evidences: dict[tuple[int, str], Evidence] = {}
+    done = _Counter(progress, episodes.n_steps * len(policies) * len({ESTIMATORS[name].recipe for name in names}))
+    results = {}
+    for name, one in policies.items():
+        own = prepared[name]
+        key = id(own.annotations), str(own.weights)
+        if key not in evidences:
+            evidences[key] = gather(
+                episodes, own.annotations, policies, behavior=behavior, cell=cell, weights=own.weights
+            )
+        evidence = evidences[key]
+        shared = own.annotations is not None and sum(p.annotations is own.annotations for p in prepared.values()) > 1
+        notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
+        settings = {
+            "semiope": __version__,
+            "gamma": gamma,
+            "episodes": episodes.n_episodes,
+            "steps": episodes.n_steps,
+            "cell": evidence.cells.kind,
+            "behavior": origin_of(behavior, episodes),
+            "weights": own.weights if isinstance(own.weights, str) else "table",
+            "repair": own.steps,
+            "model": outcomes[name].told,
+        }
+        problem = Problem.of(name, one, evidence, gamma, outcomes[name])
+        results[name] = _evaluate_one(Weighed(problem, own.estimated), names, settings, [*own.notes, *notes], done)
+    return results if several else results["policy"]
+
+
+def _evaluate_one(
+    weighed: Weighed, names: Sequence[str], settings: dict[str, Any], notes: list[str], done: _Counter
+) -> Results:
+    """Run each recipe once, and make of it every estimate that was asked for."""
+    problem = weighed.problem
+    for requirement in dict.fromkeys(ESTIMATORS[name].requires for name in names):
+        if requirement:
+            requirement(problem)
+    values = {}
+    estimates = {}
+    for name in names:
+        estimator = ESTIMATORS[name]
+        if estimator.recipe not in values:
+            values[estimator.recipe] = episode_values(weighed.seen_by(estimator), estimator.recipe, done)
+        estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
+    masses, messages = judge_support(problem, names)
+    messages += judge_propensities(problem, names)
+    messages += judge_models(problem, names)
+    messages += judge_numbers(problem.name, estimates)
+    messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0))
+    for message in messages:
+        warnings.warn(StatisticalWarning(message), stacklevel=3)
+    annotations = problem.annotations
+    diagnostics = {
+        "annotations": len(annotations.row),
+        "annotations_of_action_taken": len(annotations.of_action_taken),
+        "annotations_pooled": annotations.n_pooled,
+        "notes": notes,
+        "unsupported_mass": masses,
+    }
+    return Results(problem.name, estimates, settings, diagnostics, messages)
+
+
+class _Counter:
+    """Counts rows over all passes for whoever wants to show progress."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def __call__(self, rows: int) -> None:
+        self.done += rows
+        if self.progress:
+            self.progress(self.done, self.total)

@@ -1,0 +1,70 @@
+"""What `so.evaluate` may be given, read into what it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from semiope.data.annotations import Annotations
+from semiope.data.episodes import Episodes
+from semiope.errors import OptionError, nearest
+from semiope.estimate.outcomes import read_model
+from semiope.models.study import Outcomes
+from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
+
+
+def read_policies(policy: Any) -> dict[str, AnyPolicy]:
+    """Policies by name; one alone is called 'policy'."""
+    several = isinstance(policy, Mapping)
+    if several and {"action", "prob"} <= set(policy):
+        raise OptionError(
+            "policy: a dict holds several policies by name, and this one looks like the columns of one policy. "
+            "Make a policy of it with so.read_policy."
+        )
+    given = policy if several else {"policy": policy}
+    policies = {str(name): as_policy(one, f"policy {name!r}") for name, one in given.items()}
+    if not policies:
+        raise OptionError("policy: no policy given.")
+    return policies
+
+
+def read_answers(annotations: Any, policies: Mapping[str, AnyPolicy]) -> dict[str, Annotations | None]:
+    """Return the annotations for each policy: the same for all, or by name."""
+    if isinstance(annotations, Mapping) and not {"action", "value"} <= set(annotations):
+        for name in annotations:
+            if name not in policies:
+                raise OptionError(f"annotations: there is no policy called {name!r}.{nearest(str(name), policies)}")
+        return {name: _as_annotations(annotations.get(name), f"annotations for {name!r}") for name in policies}
+    return dict.fromkeys(policies, _as_annotations(annotations, "annotations"))
+
+
+def read_outcomes(
+    model: Any, features: Sequence[str] | str | None, policies: Mapping[str, AnyPolicy]
+) -> dict[str, Outcomes]:
+    """The model of returns for each policy: the same kind for all, or by name."""
+    if not isinstance(model, Mapping) or "action" in model:
+        return dict.fromkeys(policies, read_model(model, features))
+    for name in (*policies, *model):
+        if name not in policies or name not in model:
+            which = "policy" if name not in policies else "model"
+            known = policies if name not in policies else model
+            raise OptionError(f"model: there is no {which} called {name!r}.{nearest(str(name), known)}")
+    return {name: read_model(model[name], features) for name in policies}
+
+
+def _as_annotations(annotations: Any, name: str) -> Annotations | None:
+    if annotations is None or isinstance(annotations, Annotations):
+        return annotations
+    return Annotations.from_arrow(annotations, name=name)
+
+
+def as_policy(policy: Any, name: str) -> AnyPolicy:
+    """A policy, read if it is not one yet."""
+    return policy if isinstance(policy, Policy | RowPolicy) else read_policy(policy, name=name)
+
+
+def origin_of(behavior: Any, episodes: Episodes) -> str:
+    """Where the behaviour policy comes from, in words."""
+    if isinstance(behavior, Policy | RowPolicy):
+        return "given"
+    return "column behavior_prob" if behavior is None and episodes.behavior_prob is not None else "counted"

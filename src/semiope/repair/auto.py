@@ -1,0 +1,136 @@
+"""Which repairs the data ask for, and why: one sentence a choice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Booleans, Floats
+from semiope.data.annotations import Annotations
+from semiope.errors import count
+from semiope.models.places import Places
+from semiope.policies.policy import Policy
+from semiope.repair.case import Case
+from semiope.repair.fill import questions
+from semiope.repair.level import Level, common_bias
+from semiope.repair.residuals import predict
+
+Steps = list[tuple[str, str]]
+# Differences count from so many standard errors on.
+DEVIATIONS = 2.0
+# Fewer questions left open, and less noise beside the spread of returns, are no reason for a model.
+COMPLETE, QUIET = 0.995, 0.05
+
+
+class Look(NamedTuple):
+    """What the answers look like: whose returns they are, what they have in common, how many, how noisy.
+
+    `today` is how many standard errors closer they are to returns of today's policy than to those of the one evaluated.
+    """
+
+    annotators: int
+    today: float
+    level: Level
+    share: float
+    noise: float
+    spread: float
+
+    @property
+    def biased(self) -> bool:
+        """Whether answers have a bias in common."""
+        return abs(self.level.bias) > DEVIATIONS * self.level.error
+
+
+def choose(annotations: Annotations, case: Case) -> tuple[Steps, list[str]]:
+    """The steps, and a sentence on each choice."""
+    if not isinstance(case.policy, Policy):
+        return [], ["repair: none, because a policy given row by row leaves no states to count a model in."]
+    look = look_at(annotations, case)
+    if look is None:
+        return [], ["repair: none, because no answer is about an action that was not taken."]
+    steps: Steps = []
+    reasons = []
+
+    def take(name: str, why: str) -> None:
+        steps.append((name, ""))
+        reasons.append(f"repair: {name}, because {why}.")
+
+    if look.annotators > 1:
+        take("pool", f"there are {look.annotators} annotators, each with a bias and noise of their own")
+    elif look.biased:
+        off = f"{look.level.bias:+.3g} (standard error {look.level.error:.2g})"
+        take("pool", f"answers about what was logged are off by {off} in the mean")
+    if look.today > DEVIATIONS:
+        by = f"{look.today:.1f} standard errors"
+        take("convert", f"the answers fit returns of today's policy better than those of this one ({by})")
+    if look.share < COMPLETE:
+        take("model", f"{look.share:.0%} of what the policy would do otherwise is annotated")
+    elif look.noise > QUIET * look.spread:
+        take("model", f"answers scatter by {look.noise:.2g}, returns by {look.spread:.2g}")
+    if not steps:
+        reasons.append("repair: none, because the answers are complete, without noise and without a bias that shows.")
+    return steps, reasons
+
+
+def look_at(annotations: Annotations, case: Case) -> Look | None:
+    """Look at answers that are returns; None if there are none about actions not taken."""
+    records = case.records
+    if not len(records.aligned(annotations).row):
+        return None
+    mdp = records.empirical.mdp
+    at, value = records.counterfactual(annotations)
+    today = _closeness_to_today(case, at, value)
+    about = Case(records, case.policy, case.name, today > DEVIATIONS)
+    _, parts = predict(at, value - at.read(about.expected), mdp.available, mdp.horizon)
+    who = 1 if annotations.annotator is None else len(annotations.annotator.unique())
+    decided = records.rows.action >= 0
+    rows = Places(*(ids[decided] for ids in records.rows))
+    spread = float(np.std(rows.read(records.behavior_returns)))
+    level = common_bias(about, at, value)
+    return Look(who, today, level, _share(case, at), float(np.sqrt(parts.noise)), spread)
+
+
+def _closeness_to_today(case: Case, at: Places, value: Floats) -> float:
+    """By how many standard errors answers about logged pairs fit returns of today's policy better, levels aside."""
+    records = case.records
+    known = records.empirical.mdp.available[at.state, at.action]
+    if known.sum() < 2:
+        return 0.0
+    squares = []
+    for returns in (case.returns, records.behavior_returns):
+        off = (value - at.read(returns))[known]
+        squares.append((off - off.mean()) ** 2)
+    better = squares[0] - squares[1]
+    by_state = np.bincount(at.state[known], weights=better - better.mean())
+    error = float(np.sqrt(np.sum(by_state**2)))
+    return float(better.sum()) / error if error else 0.0
+
+
+def _share(case: Case, at: Places) -> float:
+    """The share of what the policy would do otherwise that is annotated."""
+    chosen: Booleans = np.any(case.evaluation > 0, axis=0)
+    asked = questions(case.records, chosen).places(case.records)
+    wanted = case.evaluation[np.minimum(asked.step, len(case.evaluation) - 1), asked.state, asked.action].sum()
+    given = case.evaluation[np.minimum(at.step, len(case.evaluation) - 1), at.state, at.action].sum()
+    return float(given / wanted) if wanted > 0 else 1.0
+
+
+def choose_weights(annotations: Annotations | None, case: Case, n_episodes: int) -> tuple[str, str]:
+    """The kind of weights, and why."""
+    few = 100
+    if annotations is None:
+        return "equal", "weights: equal, because there are no annotations."
+    if not isinstance(case.policy, Policy):
+        return "equal", "weights: equal, because variances need a model, and this policy is given row by row."
+    if n_episodes < few:
+        return "equal", f"weights: equal, because {count(n_episodes, 'episode')} are too few to estimate variances."
+    look = look_at(annotations, case)
+    if look is None:
+        return "equal", "weights: equal, because no answer is about an action that was not taken."
+    if look.biased:
+        return "equal", (
+            f"weights: equal, because the answers look biased ({look.level.bias:+.2g}), and optimal weights would "
+            "trust them more."
+        )
+    return "optimal", "weights: optimal, because the answers look unbiased: least variance is what is left to gain."

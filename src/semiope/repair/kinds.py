@@ -1,0 +1,167 @@
+"""Answers that are rewards or preferences, made into answers that are returns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from semiope._arrays import Booleans, Floats, Integers, frozen
+from semiope.data.annotations import KINDS, Annotations
+from semiope.errors import SHOWN, OptionError, SchemaError, count
+from semiope.models.places import Places
+from semiope.repair.case import Case
+from semiope.repair.level import together
+from semiope.repair.preferences import Comparisons, Preferred, fitted
+from semiope.repair.residuals import predict
+from semiope.repair.rewards import completed
+
+RETURN, REWARD, PREFERENCE = range(len(KINDS))
+
+
+def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[str]]:
+    """All answers as returns, with what is uncertain about them in `std`, and a sentence on each kind.
+
+    An answer that prefers an action to another becomes one about each of the two that was not taken.
+    """
+    said = annotations.said
+    if said is None:
+        return annotations, []
+    if case.regression is not None:
+        raise OptionError("annotations: rewards and preferences become returns by states that come back, not features.")
+    records = case.records
+    places, row = records.places(annotations), records.rows_of(annotations)
+    ids = records.empirical.mdp.actions.positions_of(annotations.actions)
+    taken = records.rows.action[row]
+    _refuse_undecided(annotations, taken, case)
+    value, std, notes = annotations.value.copy(), _stds(annotations, case, places, taken), []
+    paid = said.kind == REWARD
+    if paid.any():
+        value[paid], added = completed(case, _part(places, paid), value[paid])
+        std[paid] = np.hypot(std[paid], added)
+        notes.append(f"reward: {count(int(paid.sum()), 'answer')} completed by what the model says follows.")
+    preferred = said.kind == PREFERENCE
+    plain = _taken(annotations, np.flatnonzero(~preferred), value, std)
+    if not preferred.any():
+        return plain, notes
+    other = np.where(said.versus >= 0, ids[said.versus], taken)
+    _refuse_same(annotations, preferred & (other == places.action))
+    known = ~preferred & (taken != places.action)
+    returns = together(case, _part(places, known), value[known])[0] if known.any() else case.expected
+    given = Comparisons(_part(places, preferred), other[preferred], annotations.value[preferred])
+    found = fitted(case, returns, given)
+    notes.append(_told(found, case, int(preferred.sum())))
+    return _joined(plain, annotations, case, row[preferred], given, returns, found), notes
+
+
+def _stds(annotations: Annotations, case: Case, places: Places, taken: Integers) -> Floats:
+    """How much each answer scatters: as it says, or as answers that are returns do."""
+    if annotations.std is not None:
+        return annotations.std.copy()
+    assert annotations.said is not None
+    mdp = case.records.empirical.mdp
+    told = (annotations.said.kind == RETURN) & (taken != places.action)
+    if not told.any():
+        return np.zeros(len(annotations))
+    at = _part(places, told)
+    _, parts = predict(at, annotations.value[told] - at.read(case.expected), mdp.available, mdp.horizon)
+    return np.where(annotations.said.kind == RETURN, np.sqrt(parts.noise), 0.0)
+
+
+def _joined(
+    plain: Annotations,
+    annotations: Annotations,
+    case: Case,
+    row: Integers,
+    given: Comparisons,
+    returns: Floats,
+    found: Preferred,
+) -> Annotations:
+    """The other answers, and one about every action that was compared and not taken."""
+    records = case.records
+    rows, actions = np.concatenate([row, row]), np.concatenate([given.at.action, given.other])
+    kept = actions != records.rows.action[rows]
+    n_actions = records.empirical.mdp.n_actions
+    questions = np.unique(rows[kept] * n_actions + actions[kept])
+    if not len(questions):
+        return plain
+    rows, actions = np.divmod(questions, n_actions)
+    step, state = records.rows.step[rows], records.rows.state[rows]
+    episodes, words = records.episodes, records.empirical.mdp.actions
+    episode = episodes.labels.decode(np.searchsorted(episodes.offsets, rows, side="right") - 1)
+    table = {
+        "episode": episode, "step": pa.array(step), "action": words.decode(actions),
+        "value": returns[step, state, actions] + found.correction[state, actions],
+        "std": np.maximum(found.std[state, actions], _LEAST),
+    }  # fmt: skip
+    if annotations.annotator is not None:
+        table["annotator"] = pa.array(["preferences"] * len(rows))
+    new = pa.table(table)
+    if not len(plain):
+        return Annotations.from_arrow(new)
+    before = plain.to_arrow().select(new.column_names)
+    if annotations.annotator is not None:
+        place = before.column_names.index("annotator")
+        before = before.set_column(place, "annotator", before.column("annotator").cast(pa.string()))
+    return Annotations.from_arrow(pa.concat_tables([before, new], promote_options="permissive"))
+
+
+def _taken(annotations: Annotations, which: Integers, value: Floats, std: Floats) -> Annotations:
+    """Some of the answers, with these values and standard deviations."""
+    who = None if annotations.annotator is None else annotations.annotator.take(pa.array(which))
+    return replace(
+        annotations,
+        episode=frozen(annotations.episode[which]),
+        step=frozen(annotations.step[which]),
+        action=frozen(annotations.action[which]),
+        value=frozen(value[which]),
+        std=frozen(np.maximum(std[which], _LEAST)),
+        weight=None if annotations.weight is None else frozen(annotations.weight[which]),
+        annotator=who,
+        extra=None,
+        said=None,
+    )
+
+
+_LEAST = 1e-9
+
+
+def _part(places: Places, which: Booleans) -> Places:
+    return Places(places.step[which], places.state[which], places.action[which])
+
+
+def _refuse_undecided(annotations: Annotations, taken: Integers, case: Case) -> None:
+    wrong = np.flatnonzero(taken < 0)
+    if len(wrong):
+        rows = case.records.rows_of(annotations)[wrong[:SHOWN]]
+        shown = "; ".join(case.records.episodes.describe_row(int(row)) for row in rows)
+        raise SchemaError(
+            f"annotations: steps without a decision cannot be annotated ({count(len(wrong), 'row')}). First: {shown}."
+        )
+
+
+def _refuse_same(annotations: Annotations, wrong: Booleans) -> None:
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise SchemaError(
+            f"annotations: {count(int(wrong.sum()), 'preference')} compare the action taken with itself. First: row "
+            f"{first} (action {annotations.actions[int(annotations.action[first])]!r}). Name the other action in "
+            "'versus'; if it is empty, the action taken is meant."
+        )
+
+
+def _told(found: Preferred, case: Case, n: int) -> str:
+    if not found.found:
+        doubt = " The returns known do not tell their scale: the answers are little more than those returns."
+    else:
+        doubt = f" Experts tell returns apart that differ by {found.beta:.2g}."
+    apart = ""
+    if len(found.apart):
+        states = case.records.episodes.states
+        shown = ", ".join(repr(states[int(s)]) for s in found.apart[:SHOWN])
+        apart = (
+            f" In {count(len(found.apart), 'state')} the actions compared fall into sets that no comparison connects "
+            f"(first: {shown}); how the sets compare is left to the returns known."
+        )
+    return f"preference: {count(n, 'answer')} fitted (Bradley-Terry).{doubt}{apart}"

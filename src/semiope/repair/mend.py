@@ -1,0 +1,58 @@
+"""Repairing the annotations of several policies at once: what they share is counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from semiope.data.annotations import Annotations
+from semiope.data.episodes import Episodes
+from semiope.data.logbook import Logbook
+from semiope.errors import OptionError, SchemaError
+from semiope.models.fitted import FittedQ
+from semiope.models.study import Study
+from semiope.policies.cells import cells_of
+from semiope.policies.policy import AnyPolicy
+from semiope.repair.auto import choose_weights
+from semiope.repair.case import Case, Records, Regression
+from semiope.repair.steps import BY_REGRESSION, Mended, repaired
+
+
+class Workshop:
+    """Logs, policies, and the model of returns that repairs use."""
+
+    def __init__(
+        self, episodes: Episodes, policies: Mapping[str, AnyPolicy], answers: Sequence[Annotations | None], gamma: float
+    ) -> None:
+        self.policies, self.gamma = policies, gamma
+        self.known = {f"policy {name!r}": policy.actions for name, policy in policies.items()}
+        given = [one.actions for one in answers if one is not None]
+        labels = [label for words in (*self.known.values(), *given) for label in words.words.to_pylist()]
+        if not all(episodes.actions.comparable(words) for words in (*self.known.values(), *given)):
+            raise SchemaError("repair: column 'action' holds integers here and strings there. Use the same labels.")
+        self.records = Records(episodes, tuple(labels), gamma)
+
+    def case(self, name: str, model: FittedQ | None = None) -> Case:
+        """One policy before the records, with a model by regression if there is one."""
+        policy = self.policies[name]
+        if model is None:
+            return Case(self.records, policy, name)
+        episodes = self.records.episodes
+        logbook = Logbook.of(episodes, None, self.known)
+        bound = policy.bind(logbook, cells_of(episodes, "state"), f"policy {name!r}")
+        study = Study(logbook, policy, bound.everything(), self.gamma, name)
+        return Case(self.records, policy, name, regression=Regression(model, study))
+
+    def mend(self, name: str, annotations: Annotations, steps: list[tuple[str, str]], model: FittedQ | None) -> Mended:
+        """The annotations of one policy after all steps."""
+        if model is not None:
+            for step, _ in steps:
+                if step not in BY_REGRESSION:
+                    raise OptionError(
+                        f"repair: {step} needs states that come back, and returns are modelled by regression on "
+                        f"features here. With features there is: {', '.join(BY_REGRESSION)}."
+                    )
+        return repaired(annotations, self.case(name, model), steps)
+
+    def weights(self, name: str, annotations: Annotations | None) -> tuple[str, str]:
+        """The kind of weights that these annotations ask for, and why."""
+        return choose_weights(annotations, self.case(name), self.records.episodes.n_episodes)

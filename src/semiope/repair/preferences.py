@@ -1,0 +1,152 @@
+"""Answers that prefer one action to another: a Bradley-Terry fit, scaled on the returns known.
+
+In a state, action a is preferred to b with probability 1 / (1 + exp(-(Q_t(s, a) - Q_t(s, b)) / beta)), Q_t(s, a) =
+Q-hat_t(s, a) + d(s, a). Q-hat are the returns that logs (and answers that are returns) tell; d is what they miss, with
+a prior of mean 0 and the variance of Q-hat: that of returns over the number of logs or, for a pair never logged, that
+between actions. beta, how sharply experts tell returns apart, is what makes the preferences most likely where returns
+are known (d integrated out, in the usual approximation of a logistic by a normal curve). d is then the mode of its
+posterior, found by Newton's method in each state, and the posterior's standard deviation goes into `std`.
+
+Preferences may go in circles; their likelihood has a maximum all the same. Sets of actions that no comparison connects
+keep their distance by the prior alone, and are reported.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
+from semiope.models.places import Places
+from semiope.repair.case import Case
+
+SPAN = 1e3  # beta is sought this many times below and above the spread of returns
+ROUNDS = 50
+
+
+class Comparisons(NamedTuple):
+    """At each place, how surely its action is preferred to `other`."""
+
+    at: Places
+    other: Integers
+    value: Floats
+
+
+class Preferred(NamedTuple):
+    """Corrections d and their standard deviations, (n_states, n_actions); beta, and whether it was found.
+
+    `apart` are the states in which compared actions fall into sets that nothing connects.
+    """
+
+    correction: Floats
+    std: Floats
+    beta: float
+    found: bool
+    apart: Integers
+
+
+def fitted(case: Case, returns: Floats, given: Comparisons) -> Preferred:
+    """Fit the preferences on top of the returns known, (horizon, n_states, n_actions)."""
+    at, other = given.at, given.other
+    prior = _prior(case, returns)
+    ahead = at.read(returns) - returns[at.step, at.state, other]
+    unsure = prior[at.state, at.action] + prior[at.state, other]
+    size = max(float(np.sqrt(np.mean(ahead**2 + unsure))), 1e-12)
+
+    def surprise(log_beta: float) -> float:
+        """Minus the log likelihood for one beta."""
+        reach = np.sqrt(np.exp(2 * log_beta) + np.pi * unsure / 8)
+        return float(np.sum(np.logaddexp(0.0, -ahead / reach) + (1 - given.value) * ahead / reach))
+
+    ends = np.log(size / SPAN), np.log(size * SPAN)
+    best = minimize_scalar(surprise, bounds=ends, method="bounded", options={"xatol": 1e-3})
+    # Told nothing about the scale, as where all are ties or contradict the returns, the likelihood only falls.
+    found = surprise(float(best.x)) < surprise(ends[1]) - 0.5
+    beta = float(np.exp(best.x))
+    order = np.argsort(at.state, kind="stable")
+    states, starts = np.unique(at.state[order], return_index=True)
+    correction, variance = np.zeros_like(prior), prior.copy()
+    _newton(
+        states, np.append(starts, len(order)), at.action[order].astype(np.int64), other[order].astype(np.int64),
+        ahead[order], given.value[order], beta, prior, correction, variance,
+    )  # fmt: skip
+    return Preferred(correction, np.sqrt(variance), beta, found, _apart(given, prior.shape[1], states))
+
+
+def _prior(case: Case, returns: Floats) -> Floats:
+    """Variance of what returns miss: of a mean of n returns, or of returns between actions for pairs never logged."""
+    records = case.records
+    mdp, rows = records.empirical.mdp, records.rows
+    decided = np.flatnonzero(rows.action >= 0)
+    at = Places(rows.step[decided], rows.state[decided], rows.action[decided])
+    scatter = float(np.mean((records.returns_from(decided) - at.read(records.behavior_returns)) ** 2))
+    usual = (records.behavior * np.where(mdp.available, returns, 0.0)).sum(axis=2)
+    between = float(np.mean((at.read(returns) - usual[at.step, at.state]) ** 2))
+    # Where the logs show no difference between actions, what is not logged may differ as much as returns scatter.
+    between = max(between, scatter, 1e-12)
+    counts = records.empirical.counts
+    return np.where(counts > 0, np.maximum(scatter, 1e-12) / np.maximum(counts, 1), between)
+
+
+def _apart(given: Comparisons, n_actions: int, states: Integers) -> Integers:
+    """States in which the actions compared are not all connected by comparisons."""
+    state = given.at.state.astype(np.int64) * n_actions
+    one, two = state + given.at.action, state + given.other
+    nodes, place = np.unique(np.concatenate([one, two]), return_inverse=True)
+    half = len(one)
+    links = coo_matrix((np.ones(half), (place[:half], place[half:])), shape=(len(nodes), len(nodes)))
+    n, label = connected_components(links, directed=False)
+    sets = np.unique(label * np.int64(states.max() + 1) + nodes // n_actions) % (states.max() + 1)
+    per_state = np.bincount(sets, minlength=int(states.max()) + 1)
+    assert n == len(sets)
+    return np.flatnonzero(per_state > 1)
+
+
+@compiled
+def _newton(
+    states: Integers,
+    starts: Integers,
+    action: Integers,
+    other: Integers,
+    ahead: Floats,
+    value: Floats,
+    beta: float,
+    prior: Floats,
+    correction: Floats,
+    variance: Floats,
+) -> None:
+    """Fill in mode and variance of d in each state that has comparisons, sorted by state."""
+    n = prior.shape[1]
+    for k in range(len(states)):
+        s = states[k]
+        d, hessian = np.zeros(n), np.zeros((n, n))
+        for _ in range(ROUNDS):
+            slope = np.zeros(n)
+            hessian[:] = 0.0
+            for a in range(n):
+                slope[a], hessian[a, a] = d[a] / prior[s, a], 1.0 / prior[s, a]
+            for i in range(starts[k], starts[k + 1]):
+                a, b = action[i], other[i]
+                chance = 1.0 / (1.0 + np.exp(-(ahead[i] + d[a] - d[b]) / beta))
+                push, bend = (chance - value[i]) / beta, chance * (1.0 - chance) / beta**2
+                slope[a] += push
+                slope[b] -= push
+                hessian[a, a] += bend
+                hessian[b, b] += bend
+                hessian[a, b] -= bend
+                hessian[b, a] -= bend
+            step = np.linalg.solve(hessian, slope)
+            # Newton may overshoot where the curve is flat; no step is longer than a few scales.
+            longest = np.abs(step).max()
+            if longest > 4.0 * beta:
+                step *= 4.0 * beta / longest
+            d -= step
+            if longest < 1e-9 * beta:
+                break
+        correction[s] = d
+        variance[s] = np.diag(np.linalg.inv(hessian))

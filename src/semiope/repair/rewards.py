@@ -1,0 +1,44 @@
+"""Answers that give the immediate reward of an action: what follows is added from the model of the logs.
+
+g = r~ + gamma sum_s' p-hat(s'|s, a) V-hat(s'). The model's next-state values rest on n logged transitions: their
+variance over n joins that of the answer in `std`. Where a pair was never logged, what usually follows its state is put
+in its place, and the variance is that of next-state values in general.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope.models.places import Places
+from semiope.repair.case import Case
+
+
+def completed(case: Case, at: Places, reward: Floats) -> tuple[Floats, Floats]:
+    """Returns for answers that are rewards, and the standard deviation that this adds."""
+    records = case.records
+    mdp = records.empirical.mdp
+    known, pi_b = mdp.available, records.behavior
+    rest = case.expected - np.where(known, mdp.reward, 0.0)
+    usual = (pi_b * np.where(known, rest, 0.0)).sum(axis=2)
+    rest = np.where(known, rest, usual[:, :, None])
+    values = (case.spoken_of * case.expected).sum(axis=2)
+    values = np.where(mdp.terminal, mdp.reward[:, 0], values)
+    spread = _spread(case, values)
+    counts = records.empirical.counts
+    in_general = float(np.var(values[records.rows.step, records.rows.state])) * mdp.gamma**2
+    unknown = np.where(counts > 0, spread / np.maximum(counts, 1), in_general)
+    return reward + at.read(rest), np.sqrt(at.read(unknown))
+
+
+def _spread(case: Case, values: Floats) -> Floats:
+    """Variance of gamma V-hat of the next state, (horizon, n_states, n_actions), 0 at the last step."""
+    mdp = case.records.empirical.mdp
+    t = mdp.transitions
+    pair = np.repeat(np.arange(mdp.reward.size), np.diff(t.offsets))
+    found = np.zeros((len(values), mdp.reward.size))
+    for step in range(len(values) - 1):
+        ahead = np.where(t.following >= 0, values[step + 1][t.following], 0.0)
+        mean = np.bincount(pair, weights=t.prob * ahead, minlength=mdp.reward.size)
+        found[step] = np.bincount(pair, weights=t.prob * (ahead - mean[pair]) ** 2, minlength=mdp.reward.size)
+    return mdp.gamma**2 * found.reshape(len(values), *mdp.reward.shape)

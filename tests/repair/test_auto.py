@@ -1,0 +1,120 @@
+"""What answers have in common, and choosing repairs and weights by what they look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semiope as so
+from semiope.domains import sepsis, tree
+from semiope.repair.case import Case, Records
+from semiope.repair.level import common_bias
+from tests.repair.measure import rmse
+
+pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+
+
+@pytest.fixture(scope="module")
+def world() -> Any:
+    return sepsis.world()
+
+
+def reasons(result: so.Results) -> str:
+    return " ".join(result.diagnostics["notes"])
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.3, -0.2])
+def test_a_common_bias_is_found_without_outcomes_of_the_actions(world: Any, bias: float) -> None:
+    """20 datasets: off by no more than chance, and the standard error says how much that is."""
+    policy = world.policies["flip-100-seed-42"]
+    off = []
+    for k in range(20):
+        episodes = world.sample(1000, seed=2, first=1000 * k)
+        answers = world.annotate(episodes, policy, annotators=so.Annotator(bias=bias, std=0.2, ratio=0.3), seed=k)
+        records = Records(episodes, tuple(episodes.actions.words.to_pylist()), 0.99)
+        found = common_bias(Case(records, policy, "p"), *records.counterfactual(answers))
+        off.append((found.bias - bias) / found.error)
+    assert abs(np.mean(off)) < 1.0
+    assert np.sqrt(np.mean(np.square(off))) < 1.6
+
+
+def test_no_bias_can_be_found_where_no_pair_was_logged() -> None:
+    episodes = so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=["s", "s"], action=["a", "a"], reward=[0, 1])
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["b"], "prob": [1.0]})
+    answers = so.Annotations.from_arrays(episode=[0, 1], step=[0, 0], action=["b", "b"], value=[5.0, 5.0])
+    records = Records(episodes, ("a", "b"), 1.0)
+    found = common_bias(Case(records, policy, "p"), *records.counterfactual(answers))
+    assert (found.bias, found.error, found.shrunk) == (0.0, np.inf, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("annotator", "under", "steps", "weights"),
+    [
+        (so.Annotator(), "evaluation", [], "optimal"),
+        (so.Annotator(std=0.2, ratio=0.1), "evaluation", ["model"], "optimal"),
+        (so.Annotator(std=1.0), "evaluation", ["model"], "optimal"),
+        (so.Annotator(bias=0.3), "evaluation", ["pool"], "optimal"),
+        (so.Annotator(), "behavior", ["convert"], "optimal"),
+        ([so.Annotator("a", 0.2, 0.1), so.Annotator("b", 0.0, 0.3)], "evaluation", ["pool", "model"], "optimal"),
+    ],
+)
+def test_choices(world: Any, annotator: Any, under: str, steps: list[str], weights: str) -> None:
+    policy = world.policies["flip-200-seed-42"]
+    episodes = world.sample(1000, seed=5)
+    answers = world.annotate(episodes, policy if under == "evaluation" else "behavior", annotators=annotator, seed=5)
+    options: dict[str, Any] = {"cell": "step,state", "estimators": ["c-pdis"], "gamma": 0.99}
+    found = so.evaluate(episodes, policy, annotations=answers, repair="auto", weights="auto", **options)
+    assert found.settings["repair"] == steps, reasons(found)
+    assert found.settings["weights"] == weights, reasons(found)
+    assert f"repair: {steps[0] if steps else 'none'}, because" in reasons(found)
+    assert f"weights: {weights}, because" in reasons(found)
+    assert found["c-pdis"].value == pytest.approx(world.mdp.value(policy), abs=0.08)
+
+
+def test_weights_that_would_trust_biased_answers_are_not_chosen(world: Any) -> None:
+    policy = world.policies["flip-200-seed-42"]
+    episodes = world.sample(1000, seed=5)
+    answers = world.annotate(episodes, policy, annotators=so.Annotator(bias=0.3), seed=5)
+    found = so.evaluate(episodes, policy, annotations=answers, weights="auto", estimators=["c-pdis"], gamma=0.99)
+    assert found.settings["weights"] == "equal"
+    assert "look biased (+0." in reasons(found)
+
+
+def test_auto_is_hardly_ever_worse(world: Any) -> None:
+    policies = {name: world.policies[name] for name in list(world.policies)[::5]}
+    experts = (so.Annotator(), so.Annotator(std=1.0), so.Annotator(std=0.2, ratio=0.1), so.Annotator(bias=0.3))
+    for expert in experts:
+        errors: dict[str | None, list[float]] = {None: [], "auto": []}
+        for k in range(2):
+            episodes = world.sample(1000, seed=7, first=1000 * k)
+            answers = world.annotate(episodes, policies, annotators=expert, seed=k)
+            for repair, found in errors.items():
+                weights = "auto" if repair else "equal"
+                found.append(rmse(world, policies, episodes, answers, repair, weights=weights))
+        assert np.mean(errors["auto"]) < 1.1 * np.mean(errors[None]), expert
+
+
+def test_nothing_to_choose_from() -> None:
+    world = tree.tree(3)
+    episodes = world.sample(200, seed=1)
+    policy = world.policies["uniform"]
+    options: dict[str, Any] = {"estimators": ["c-pdis"], "weights": "auto"}
+    assert "there are no annotations" in reasons(so.evaluate(episodes, policy, **options))
+    few = world.sample(20, seed=1)
+    answers = world.annotate(few, "uniform")
+    assert "20 episodes are too few" in reasons(so.evaluate(few, policy, annotations=answers, **options))
+    rows = np.flatnonzero(episodes.action >= 0)
+    episode = np.searchsorted(episodes.offsets, rows, side="right") - 1
+    by_row = so.RowPolicy.from_arrays(
+        episode=np.repeat(episode, 2), step=np.repeat(episodes.step[rows], 2), action=np.tile(["x", "y"], len(rows)),
+        prob=np.full(2 * len(rows), 0.5),
+    )  # fmt: skip
+    answers = world.annotate(episodes, "uniform")
+    found = so.evaluate(episodes, by_row, annotations=answers, repair="auto", **options)
+    assert "repair: none, because a policy given row by row" in reasons(found)
+    with pytest.raises(so.OptionError, match="It stands alone"):
+        so.evaluate(episodes, policy, annotations=answers, repair="auto,model")
+    with pytest.raises(so.OptionError, match="no annotations to repair"):
+        so.evaluate(episodes, policy, repair="auto")

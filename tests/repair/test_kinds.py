@@ -1,0 +1,168 @@
+"""Answers that are rewards or preferences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import semiope as so
+from semiope.domains import sepsis, tree
+from semiope.models.places import Places
+from semiope.repair.case import Case, Records
+from semiope.repair.kinds import as_returns
+from semiope.repair.preferences import Comparisons, fitted
+from tests.repair.measure import rmse
+
+pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+
+
+def tree_case(n: int = 2000, name: str = "uniform") -> tuple[Any, so.Episodes, Case]:
+    world = tree.tree(3, slip=0.2, reward_std=0.1)
+    episodes = world.sample(n, seed=1)
+    return world, episodes, Case(Records(episodes, ("x", "y"), 1.0), world.policies[name], name)
+
+
+def questions(episodes: so.Episodes) -> tuple[Any, Any]:
+    """Every decision, and the action that was not taken there."""
+    rows = np.flatnonzero(episodes.action >= 0)
+    other = ["y" if episodes.actions[int(a)] == "x" else "x" for a in episodes.action[rows]]
+    return rows, np.array(other)
+
+
+def columns(episodes: so.Episodes, rows: Any, action: Any, **more: Any) -> so.Annotations:
+    episode = np.searchsorted(episodes.offsets, rows, side="right") - 1
+    labels = episodes.labels.decode(episode)
+    return so.Annotations.from_arrays(episode=labels, step=episodes.step[rows], action=action, **more)
+
+
+def test_rewards_are_completed_by_the_model() -> None:
+    """The tree pays in its final states only: a reward of 0 becomes what usually follows."""
+    world, episodes, case = tree_case()
+    rows, other = questions(episodes)
+    exact = world.mdp.action_values(world.policies["uniform"])
+    state = world.mdp.states.positions_of(episodes.states)[episodes.state[rows]]
+    ids = np.where(other == "x", *(np.flatnonzero(np.array(world.mdp.actions.words.to_pylist()) == a)[0] for a in "xy"))
+    rewards = world.mdp.reward[state, ids]
+    given = columns(episodes, rows, other, value=rewards, kind=["reward"] * len(rows))
+    found, notes = as_returns(given, case)
+    assert found.said is None
+    assert "answers completed" in notes[0]
+    assert found.std is not None
+    off = found.value - exact[episodes.step[rows], state, ids]
+    assert np.abs(off).mean() < 0.05
+    # The uncertainty is of the size of the error.
+    assert 1 / 3 < np.sqrt(np.mean(off**2) / np.mean(found.std**2)) < 3
+
+
+def test_preferences_find_scale_and_order() -> None:
+    """Experts who tell returns apart that differ by 0.5: found, and answers near the truth."""
+    world, episodes, case = tree_case(4000)
+    rows, other = questions(episodes)
+    exact = world.mdp.action_values(world.policies["uniform"])
+    state = world.mdp.states.positions_of(episodes.states)[episodes.state[rows]]
+    words = np.array(world.mdp.actions.words.to_pylist())
+    ids = np.array([np.flatnonzero(words == a)[0] for a in other])
+    step = episodes.step[rows]
+    ahead = exact[step, state, ids] - exact[step, state, 1 - ids]
+    surely = 1 / (1 + np.exp(-ahead / 0.5))
+    value = (np.random.default_rng(1).random(len(rows)) < surely).astype(float)
+    given = columns(episodes, rows, other, value=value, kind=["preference"] * len(rows))
+    found, notes = as_returns(given, case)
+    scale = float(notes[0].split("differ by ")[1].split(" ")[0].rstrip("."))
+    assert scale == pytest.approx(0.5, rel=0.25)
+    answers = {(r["episode"], r["step"], r["action"]): r["value"] for r in found.to_arrow().to_pylist()}
+    episode = np.searchsorted(episodes.offsets, rows, side="right") - 1
+    for i in range(0, len(rows), 97):
+        told = answers[episodes.labels[int(episode[i])], int(step[i]), other[i]]
+        assert told == pytest.approx(exact[step[i], state[i], ids[i]], abs=0.35)
+
+
+def test_preferences_on_sepsis() -> None:
+    """Noisy preferences against the action taken alone bring c-pdis far below pdis."""
+    world = sepsis.world()
+    name = "flip-100-seed-42"
+    policy = world.policies[name]
+    episodes = world.sample(1000, seed=3)
+    exact = world.annotate(episodes, policy)
+    row = episodes.rows_of(exact.labels, exact.episode, exact.step, "answers")
+    returns = world.mdp.action_values(policy)
+    state = world.mdp.states.positions_of(episodes.states)[episodes.state[row]]
+    taken = world.mdp.actions.positions_of(episodes.actions)[episodes.action[row]]
+    ahead = exact.value - returns[exact.step, state, taken]
+    value = (np.random.default_rng(1).random(len(row)) < 1 / (1 + np.exp(-ahead / 0.1))).astype(float)
+    table = exact.to_arrow().set_column(3, "value", [value]).append_column("kind", [["preference"] * len(row)])
+    preferences = so.Annotations.from_arrow(table)
+    only = {name: policy}
+    with_them = rmse(world, only, episodes, {name: preferences}, None)
+    without = rmse(world, only, episodes, None, None, estimator="pdis")
+    assert with_them < 0.6 * without
+
+
+def test_circles_are_allowed_and_separate_sets_reported() -> None:
+    episodes = so.Episodes.from_arrays(
+        episode=range(8), step=[0] * 8, state=["s"] * 8, action=list("abcdabcd"), reward=[1.0, 2.0, 3.0, 4.0] * 2
+    )
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["a"], "prob": [1.0]})
+    case = Case(Records(episodes, tuple("abcd"), 1.0), policy, "p")
+    at = Places(np.zeros(3, dtype=int), np.zeros(3, dtype=int), np.array([0, 1, 2]))
+    circle = fitted(case, case.expected, Comparisons(at, np.array([1, 2, 0]), np.ones(3)))
+    assert np.isfinite(circle.correction).all()
+    assert len(circle.apart) == 0
+    at = Places(np.zeros(2, dtype=int), np.zeros(2, dtype=int), np.array([0, 2]))
+    apart = fitted(case, case.expected, Comparisons(at, np.array([1, 3]), np.zeros(2)))
+    assert apart.apart.tolist() == [0]
+    answers = so.Annotations.from_arrays(
+        episode=[0, 0], step=[0, 0], action=["b", "c"], versus=["a", "d"], value=[0, 0], kind=["preference"] * 2
+    )
+    notes = so.evaluate(episodes, policy, annotations=answers, estimators=["c-pdis"]).diagnostics["notes"]
+    assert any("sets that no comparison connects (first: 's')" in note for note in notes)
+
+
+def test_kinds_may_be_mixed() -> None:
+    """Returns, rewards and preferences together, by several annotators; empty means return and the action taken."""
+    world, episodes, case = tree_case(300)
+    rows, other = questions(episodes)
+    kinds = np.array(["return", "reward", "preference", None], dtype=object)[np.arange(len(rows)) % 4]
+    value = np.where(kinds == "preference", 0.9, 1.5)
+    who = np.where(np.arange(len(rows)) % 2 == 0, "ann", "bob")
+    given = columns(episodes, rows, other, value=value, kind=pa.array(list(kinds)), annotator=who)
+    again = so.Annotations.from_arrow(given.to_arrow())
+    assert given.said is not None
+    assert again.said is not None
+    assert again.said.kind.tolist() == given.said.kind.tolist()
+    found, notes = as_returns(given, case)
+    assert len(notes) == 2
+    assert len(found) == len(rows)
+    assert found.annotator is not None
+    assert set(found.annotator.to_pylist()) == {"ann", "bob", "preferences"}
+    result = so.evaluate(
+        episodes, world.policies["uniform"], annotations=given, repair="pool,model", estimators=["c-pdis"]
+    )
+    assert np.isfinite(result["c-pdis"].value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": ["returns"]}, "column 'kind' is not known in 1 row.*Use return, reward, preference"),
+        ({"kind": ["preference"], "value": [2.0]}, "column 'value' is not in"),
+        ({"kind": ["preference"], "versus": ["b"]}, "column 'versus' is the action itself"),
+        ({"kind": ["reward"], "versus": ["a"]}, "column 'versus' is given"),
+        ({"kind": ["preference"], "versus": [1]}, "column 'versus' holds integers"),
+        ({"kind": ["preference"], "versus": ["nobody"]}, "nobody"),
+        ({"kind": ["preference"], "action": ["a"]}, "compare the action taken with itself"),
+        ({"std": [0.0]}, "column 'std' is not positive"),
+        ({"std": [-1.0]}, "column 'std' is not positive"),
+    ],
+)
+def test_bad_kinds(change: dict[str, Any], message: str) -> None:
+    episodes = so.Episodes.from_arrays(
+        episode=[0, 1], step=[0, 0], state=["s", "s"], action=["a", "b"], reward=[0.0, 1.0]
+    )
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["b"], "prob": [1.0]})
+    answer: dict[str, Any] = {"episode": [0], "step": [0], "action": ["b"], "value": [1.0], **change}
+    with pytest.raises(so.SchemaError, match=message):
+        so.evaluate(episodes, policy, annotations=so.Annotations.from_arrays(**answer))
