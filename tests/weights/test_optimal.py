@@ -107,6 +107,17 @@ def test_what_was_held_at_zero_is_released() -> None:
         assert (gradient - price).min() > -1e-6 * scale
 
 
+def test_a_policy_that_takes_one_action_only() -> None:
+    """In closed form, and as the limit of policies that hardly ever take another."""
+    pb, _, y, vr, vg = random_problem(3, 4)
+    nearly = np.array([1e-9, 1.0, 1e-9, 1e-9])
+    exact = optimal_factors([pb], [np.array([0.0, 1.0, 0.0, 0.0])], [y], [vr], [vg])[0]
+    close = optimal_factors([pb], [nearly / nearly.sum()], [y], [vr], [vg])[0]
+    assert exact[:, 1] == pytest.approx(close[:, 1], rel=1e-4)
+    assert not exact[:, [0, 2, 3]].any()
+    assert pb @ exact[:, 1] == pytest.approx(1.0)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 @settings(max_examples=150)
 def test_never_above_equal_weights(seed: int, n: int) -> None:

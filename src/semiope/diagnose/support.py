@@ -62,10 +62,19 @@ def judge_support(problem: Problem, names: Sequence[str]) -> tuple[dict[str, flo
             worst = ", ".join(f"{state!r} ({share:.0%}, mostly {action!r})" for state, share, action in states)
             messages.append(
                 f"policy {problem.name!r}: {masses[kind]:.1%} of its decisions at the logged steps are actions without "
-                f"support for {', '.join(concerned)}: these estimates leave out what those actions bring. "
+                f"support for {', '.join(concerned)}: {_missing(concerned)}. "
                 f"Worst states: {worst}.{_never_seen(problem)} {_way_out(problem, kind)}"
             )
     return masses, messages
+
+
+def _missing(names: Sequence[str]) -> str:
+    """What happens to actions without support."""
+    modelled = [name for name in names if ESTIMATORS[name].recipe.critic]
+    if len(modelled) == len(names):
+        return "what those actions bring rests on the model alone"
+    also = f" ({', '.join(modelled)}: it rests on the model alone)" if modelled else ""
+    return f"these estimates leave out what those actions bring{also}"
 
 
 def _way_out(problem: Problem, kind: str) -> str:

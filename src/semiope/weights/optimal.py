@@ -77,6 +77,9 @@ def _solve(behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, 
     scale = max(variance.max(), (z * z).max(), 1e-300)
     variance = np.maximum(variance, LEAST * scale) / scale
     z = z / np.sqrt(scale)
+    if np.count_nonzero(evaluation) == 1:
+        _solve_one(behavior, variance, z, usable, u)
+        return
     # To begin with, what is known of an action counts the same wherever it is known.
     for i in range(n):
         mass = 0.0
@@ -115,6 +118,19 @@ def _solve(behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, 
     for i in range(n):
         total = 0.0
         for a in range(n):
+            total += behavior[a] * u[a, i]
+        for a in range(n):
+            u[a, i] = u[a, i] / total if total > 0 else 0.0
+
+
+@compiled
+def _solve_one(behavior: Floats, variance: Floats, z: Floats, usable: Booleans, u: Floats) -> None:
+    """The same where the policy takes one action only: u is in proportion to 1 / (variance + z^2)."""
+    n = len(behavior)
+    for i in range(n):
+        total = 0.0
+        for a in range(n):
+            u[a, i] = 1.0 / (variance[a, i] + z[i] * z[i]) if usable[a, i] else 0.0
             total += behavior[a] * u[a, i]
         for a in range(n):
             u[a, i] = u[a, i] / total if total > 0 else 0.0
