@@ -117,8 +117,8 @@ def test_circles_are_allowed_and_separate_sets_reported() -> None:
     answers = so.Annotations.from_arrays(
         episode=[0, 0], step=[0, 0], action=["b", "c"], versus=["a", "d"], value=[0, 0], kind=["preference"] * 2
     )
-    notes = so.evaluate(episodes, policy, annotations=answers, estimators=["c-pdis"]).diagnostics["notes"]
-    assert any("sets that no comparison connects (first: 's')" in note for note in notes)
+    warned = so.evaluate(episodes, policy, annotations=answers, estimators=["c-pdis"]).warnings
+    assert any("sets that no comparison connects (first: 's')" in warning for warning in warned)
 
 
 def test_kinds_may_be_mixed() -> None:

@@ -49,16 +49,15 @@ def test_biases_and_noises_are_found() -> None:
     who, question = np.divmod(np.flatnonzero(keep), n)
     residual = missed[question] + bias[who] + noise[who] * rng.normal(size=len(who))
     known = np.ones(len(who), dtype=bool)
-    nothing = np.zeros(0, dtype=int), np.zeros(0)
-    found = study(residual, who, question, known, ["ann", "bob", "cy"], nothing)
+    found = study(residual, who, question, known, ["ann", "bob", "cy"])
     assert found.noise == pytest.approx(noise, rel=0.1)
     assert np.diff(found.bias) == pytest.approx(np.diff(bias), abs=0.06)
     assert abs(found.bias[0]) < 0.05
-    # Outcomes are one more annotator, without bias: they fix the level.
-    shifted = residual + 0.5
-    outcomes = np.arange(n), missed + rng.normal(size=n)
-    anchored = study(shifted, who, question, known, ["ann", "bob", "cy"], outcomes)
-    assert anchored.bias == pytest.approx(bias + 0.5, abs=0.07)
+    # Answers that say how sure they are: noise in proportion.
+    std = rng.uniform(0.5, 2.0, size=len(who))
+    unequal = missed[question] + bias[who] + noise[who] * std * rng.normal(size=len(who))
+    known_std = study(unequal, who, question, known, ["ann", "bob", "cy"], std)
+    assert known_std.noise == pytest.approx(noise * np.sqrt(np.mean(std**2)), rel=0.1)
 
 
 def test_who_answers_about_what_the_logs_do_not_know_is_not_biased_for_that() -> None:
@@ -70,8 +69,7 @@ def test_who_answers_about_what_the_logs_do_not_know_is_not_biased_for_that() ->
     who, question = np.divmod(np.flatnonzero(np.concatenate(asked)), n)
     missed = rng.normal(scale=0.2, size=n) + np.where(known, 0.0, 0.5)
     residual = missed[question] + (who == 0) + 0.1 * rng.normal(size=len(who))
-    nothing = np.zeros(0, dtype=int), np.zeros(0)
-    found = study(residual, who, question, known[question], ["ann", "bob"], nothing)
+    found = study(residual, who, question, known[question], ["ann", "bob"])
     assert found.bias[0] - found.bias[1] == pytest.approx(1.0, abs=0.1)
     assert found.noise == pytest.approx([0.1, 0.1], abs=0.05)
 
@@ -140,9 +138,15 @@ def test_an_annotator_whose_questions_nobody_else_answered_is_used_and_named() -
     everything = world.annotate(episodes, "uniform", annotators=EXPERTS[:2], seed=2)
     n = len(everything) // 2
     keep = np.concatenate([np.arange(n) % 2 == 0, np.arange(n) % 2 == 1])
-    pooled, told = pool(some_of(everything, keep), case_of(world, episodes))
+    case = case_of(world, episodes)
+    pooled, _ = pool(some_of(everything, keep), case)
     assert len(pooled) == n
-    assert "Nobody else answered what ann, bob did" in told
+    assert "nobody else answered what ann, bob did" in case.doubts[0]
+    with pytest.warns(so.StatisticalWarning, match="nobody else answered"):
+        so.evaluate(
+            episodes, world.policies["uniform"], annotations=some_of(everything, keep), repair="pool",
+            estimators=["c-pdis"],
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("values", [(2e6, 2e6), (1e200, 1.0), (0.0, 0.0), (1e-200, 3e-200)])

@@ -127,12 +127,18 @@ def evaluate(
             "model": outcomes[name].told,
         }
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
-        results[name] = _evaluate_one(Weighed(problem, own.estimated), names, settings, [*own.notes, *notes], done)
+        notes = [*own.notes, *notes]
+        results[name] = _evaluate_one(Weighed(problem, own.estimated), names, settings, notes, own.doubts, done)
     return results if several else results["policy"]
 
 
 def _evaluate_one(
-    weighed: Weighed, names: Sequence[str], settings: dict[str, Any], notes: list[str], done: _Counter
+    weighed: Weighed,
+    names: Sequence[str],
+    settings: dict[str, Any],
+    notes: list[str],
+    doubts: list[str],
+    done: _Counter,
 ) -> Results:
     """Run each recipe once, and make of it every estimate that was asked for."""
     problem = weighed.problem
@@ -147,7 +153,7 @@ def _evaluate_one(
             values[estimator.recipe] = episode_values(weighed.seen_by(estimator), estimator.recipe, done)
         estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
     masses, messages = judge_support(problem, names)
-    messages += judge_propensities(problem, names)
+    messages = [*doubts, *messages, *judge_propensities(problem, names)]
     messages += judge_models(problem, names)
     messages += judge_numbers(problem.name, estimates)
     messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0))

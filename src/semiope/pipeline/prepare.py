@@ -18,12 +18,13 @@ from semiope.weights.split import ESTIMATED
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What one policy is evaluated with, and a sentence on each thing that was done or chosen."""
+    """What one policy is evaluated with, a sentence on each thing that was done or chosen, and what to be warned of."""
 
     annotations: Annotations | None
     weights: Any
     steps: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
 
     @property
     def estimated(self) -> str | None:
@@ -52,12 +53,13 @@ def prepare(
         model = outcomes[name]
         done: list[str] = []
         notes: list[str] = []
+        doubts: list[str] = []
         kind = weights
         if own is not None and (steps or own.said is not None):
             regression = model if isinstance(model, FittedQ) else None
-            own, done, notes = workshop.mend(name, own, steps, regression)
+            own, done, notes, doubts = workshop.mend(name, own, steps, regression)
         if auto:
             kind, why = workshop.weights(name, own)
             notes.append(f"policy {name!r}: {why}")
-        found[name] = Prepared(own, kind, done, notes)
+        found[name] = Prepared(own, kind, done, notes, [f"policy {name!r}: {doubt}" for doubt in doubts])
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -146,7 +146,8 @@ class Regression:
 class Case:
     """One policy before the records; `about_today`: so far, the answers speak of the behaviour policy.
 
-    With a `regression`, returns are fitted on features instead of counted by state.
+    With a `regression`, returns are fitted on features instead of counted by state. Steps add to `doubts` what a user
+    is to be warned of.
     """
 
     records: Records
@@ -154,6 +155,7 @@ class Case:
     name: str
     about_today: bool = False
     regression: Regression | None = None
+    doubts: list[str] = field(default_factory=list)
 
     @property
     def expected(self) -> Floats:

@@ -51,7 +51,8 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
     returns = together(case, _part(places, known), value[known])[0] if known.any() else case.expected
     given = Comparisons(_part(places, preferred), other[preferred], annotations.value[preferred])
     found = fitted(case, returns, given)
-    notes.append(_told(found, case, int(preferred.sum())))
+    notes.append(_told(found, int(preferred.sum())))
+    case.doubts.extend(_doubts(found, case))
     return _joined(plain, annotations, case, row[preferred], given, returns, found), notes
 
 
@@ -151,17 +152,23 @@ def _refuse_same(annotations: Annotations, wrong: Booleans) -> None:
         )
 
 
-def _told(found: Preferred, case: Case, n: int) -> str:
+def _told(found: Preferred, n: int) -> str:
+    scale = f" Experts tell returns apart that differ by {found.beta:.2g}." if found.found else ""
+    return f"preference: {count(n, 'answer')} fitted (Bradley-Terry).{scale}"
+
+
+def _doubts(found: Preferred, case: Case) -> list[str]:
+    doubts = []
     if not found.found:
-        doubt = " The returns known do not tell their scale: the answers are little more than those returns."
-    else:
-        doubt = f" Experts tell returns apart that differ by {found.beta:.2g}."
-    apart = ""
+        doubts.append(
+            "preference: the returns known do not tell the scale of the preferences; the answers made of them are "
+            "little more than those returns. Ask about actions that were logged, or for some returns as well."
+        )
     if len(found.apart):
         states = case.records.episodes.states
         shown = ", ".join(repr(states[int(s)]) for s in found.apart[:SHOWN])
-        apart = (
-            f" In {count(len(found.apart), 'state')} the actions compared fall into sets that no comparison connects "
-            f"(first: {shown}); how the sets compare is left to the returns known."
+        doubts.append(
+            f"preference: in {count(len(found.apart), 'state')} the actions compared fall into sets that no comparison "
+            f"connects (first: {shown}); how the sets compare is left to the returns known. Compare across the sets."
         )
-    return f"preference: {count(n, 'answer')} fitted (Bradley-Terry).{doubt}{apart}"
+    return doubts

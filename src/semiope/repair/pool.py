@@ -4,12 +4,12 @@ Annotator j answers question i with
 
     g_ij = Q-hat_i + u_i + b_j + noise of variance s_j^2
 
-Q-hat is the model counted from the logs, u_i what it misses. b, s and the variance of u are found by EM (200 rounds;
-biases shrink by how few answers they rest on). Questions that several answered tell s apart from u. What all have in
-common is no annotator's bias unless it shows: where annotators were also asked about actions that were taken, the
-outcome, turned by the model from pi_b to the policy that the answers speak of, counts as one more annotator, without
-bias; else answers about pairs that were logged are held against the logs (`level.py`). The pooled answer to a question
-weighs g_ij - b_j by 1 / s_j^2, and its own standard deviation goes into `std`.
+Q-hat is the model counted from the logs, u_i what it misses. b, s and the variance of u are found by EM (biases shrink
+by how few answers they rest on); answers that tell their own `std` have noise in proportion to it. Questions that
+several answered tell s apart from u. What all have in common shows where annotators were also asked about actions that
+were taken, against the outcome, turned by the model from pi_b to the policy that the answers speak of; else answers
+about pairs that were logged are held against the logs (`level.py`). The pooled answer to a question weighs g_ij - b_j
+by 1 / s_j^2, and its own standard deviation goes into `std`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from semiope.models.places import Places
 from semiope.repair.case import Case
 from semiope.repair.level import common_bias
 
-ROUNDS = 200
+ROUNDS = 2000
+# Biases (in units of the largest residual) and noises (in their own) that change by less than this are settled.
+SETTLED = 1e-5
 # Noise is not taken to be less than this share of the scatter of all residuals.
 LEAST = 1e-3
 
@@ -51,17 +53,34 @@ def pool(annotations: Annotations, case: Case, option: str = "") -> tuple[Annota
     residual = annotations.value - places.read(case.expected)
     known = records.empirical.mdp.available[places.state, places.action]
     questions, question = np.unique(row * records.empirical.mdp.n_actions + places.action, return_inverse=True)
-    outcomes = _outcomes(case, row, places.action, question, taken)
-    found = study(residual, who, question, known, names, outcomes)
+    found = study(residual, who, question, known, names, annotations.std)
     pooled = _pooled(annotations, question, who, len(questions), found)
-    if len(outcomes[0]) <= 1:
-        counterfactual = ~taken[np.unique(question, return_index=True)[1]]
-        at, value = records.places(pooled), pooled.value
-        asked = Places(*(ids[counterfactual] for ids in at))
-        common = common_bias(case, asked, value[counterfactual]).shrunk
-        found = found._replace(bias=found.bias + common)
-        pooled = replace(pooled, value=frozen(value - common))
-    return pooled, _told(found)
+    of_question = np.unique(question, return_index=True)[1]
+    common = _level(case, pooled, row[of_question], taken[of_question])
+    found = found._replace(bias=found.bias + common)
+    alone = [name for name, overlap in zip(found.names, found.overlap, strict=True) if not overlap]
+    if alone and len(found.names) > 1:
+        case.doubts.append(
+            f"pool: nobody else answered what {', '.join(alone)} did: bias and noise are guesses. Let annotators share "
+            "some questions."
+        )
+    return replace(pooled, value=frozen(pooled.value - common)), _told(found)
+
+
+def _level(case: Case, pooled: Annotations, row: Integers, taken: Booleans) -> float:
+    """What all have in common: by outcomes of actions that were taken, if annotators were asked about some."""
+    at, records = case.records.places(pooled), case.records
+    if np.count_nonzero(taken) > 1:
+        own = Places(*(ids[taken] for ids in at))
+        # What happened, turned to the policy that the answers speak of.
+        outcome = records.returns_from(row[taken]) - own.read(records.behavior_returns) + own.read(case.expected)
+        assert pooled.std is not None
+        off, scatter = pooled.value[taken] - outcome, pooled.std[taken] ** 2
+        of_outcome = max(float(np.var(off)) - float(scatter.mean()), 0.0)
+        weight = 1 / (scatter + of_outcome + 1e-300)
+        return float(off @ weight / weight.sum())
+    asked = Places(*(ids[~taken] for ids in at))
+    return common_bias(case, asked, pooled.value[~taken]).shrunk
 
 
 def _who(annotations: Annotations) -> tuple[Integers, list[str]]:
@@ -74,51 +93,44 @@ def _who(annotations: Annotations) -> tuple[Integers, list[str]]:
     return encoded.indices.to_numpy(), [str(name) for name in encoded.dictionary.to_pylist()]
 
 
-def _outcomes(
-    case: Case, row: Integers, action: Integers, question: Integers, taken: Booleans
-) -> tuple[Integers, Floats]:
-    """For questions about actions that were taken: the question, and the outcome's residual against the model."""
-    records = case.records
-    first = np.unique(question[taken], return_index=True)[1]
-    rows, asked = row[taken][first], question[taken][first]
-    places = records.rows
-    at = places.step[rows], places.state[rows], action[taken][first]
-    # What happened, turned to the policy that the answers speak of, minus what the model expects of that.
-    return asked, records.returns_from(rows) - records.behavior_returns[at]
-
-
 def study(
     residual: Floats,
     who: Integers,
     question: Integers,
     known: Booleans,
     names: list[str],
-    outcomes: tuple[Integers, Floats],
+    std: Floats | None = None,
 ) -> Annotators:
-    """Estimate each annotator's bias and noise."""
+    """Estimate each annotator's bias and noise; biases average zero, precise annotators counting most.
+
+    `std` says how the noise of answers compares, where they say so.
+    """
     n_questions, n = int(question.max()) + 1, len(names)
     answers = np.bincount(who, minlength=n)
     per_question = np.bincount(question, minlength=n_questions)
     overlap = np.bincount(who, weights=per_question[question] > 1, minlength=n).astype(np.int64)
-    anchored = len(outcomes[0]) > 1
-    entries = (
-        np.concatenate([residual, outcomes[1]]),
-        np.concatenate([who, np.full(len(outcomes[0]), n)]),
-        np.concatenate([question, outcomes[0]]),
-    )
     # The model is off in other ways where the logs know nothing; that is nobody's bias.
-    unknown = np.zeros(n_questions)
-    unknown[question[~known]] = 1.0
-    centered = entries[0] - unknown[entries[2]] * _slope(unknown[question], residual, who, answers)
+    unknown = (~known).astype(np.float64)
+    centered = residual - unknown * _slope(unknown, residual, who, answers)
     # In units of the largest residual, so that squares of extreme answers stay in range.
-    unit = max(float(np.abs(centered).max()), 1e-9 * float(np.abs(entries[0]).max()), 1e-100)
-    bias, noise = np.zeros(n + 1), np.full(n + 1, float(np.var(centered / unit)) / 2 + LEAST**2)
-    _estimate(centered / unit, entries[1], entries[2], n_questions, n if anchored else -1, bias, noise)
+    unit = max(float(np.abs(centered).max()), 1e-9 * float(np.abs(residual).max()), 1e-100)
+    bias, noise = np.zeros(n), np.full(n, float(np.var(centered / unit)) / 2 + LEAST**2)
+    _estimate(Entries(centered / unit, who, question, relative(std, who)), n_questions, bias, noise)
     bias, noise = bias * unit, np.sqrt(noise) * unit
-    if not anchored:
-        precision = (noise[:n].min() / noise[:n]) ** 2
-        bias -= float(np.sum(bias[:n] * precision) / precision.sum())
-    return Annotators(names, bias[:n], noise[:n], answers, overlap)
+    precision = (noise.min() / noise) ** 2
+    bias -= float(np.sum(bias * precision) / precision.sum())
+    return Annotators(names, bias, noise, answers, overlap)
+
+
+def relative(std: Floats | None, who: Integers) -> Floats:
+    """The variance of each answer beside the mean one of the same person; 1 where nobody says."""
+    if std is None:
+        return np.ones(len(who))
+    # In units of the largest, so that squares of extreme stds stay in range.
+    variance = np.square(np.maximum(std / std.max(), 1e-6))
+    mean = np.bincount(who, weights=variance) / np.maximum(np.bincount(who), 1)
+    found: Floats = variance / mean[who]
+    return found
 
 
 def _slope(flag: Floats, residual: Floats, who: Integers, answers: Integers) -> float:
@@ -129,47 +141,55 @@ def _slope(flag: Floats, residual: Floats, who: Integers, answers: Integers) -> 
     return float(x @ y / (x @ x)) if (x @ x) > 1e-12 else 0.0
 
 
+class Entries(NamedTuple):
+    """Residuals, who gave them to which question, and their variance beside that of others by the same person."""
+
+    residual: Floats
+    who: Integers
+    question: Integers
+    scale: Floats
+
+
 @compiled
-def _estimate(
-    residual: Floats, who: Integers, question: Integers, n_questions: int, anchor: int, bias: Floats, noise: Floats
-) -> None:
-    """EM for biases and noises; the annotator `anchor` has no bias. Biases shrink by how few answers they rest on."""
+def _estimate(entries: Entries, n_questions: int, bias: Floats, noise: Floats) -> None:
+    """EM for biases and noises, until they stay the same; biases shrink by how few answers they rest on."""
+    residual, who, question, scale = entries
     n = len(bias)
-    missed = noise.mean()
-    floor = LEAST * noise.mean()
+    missed, floor = noise.mean(), LEAST * noise.mean()
     for _ in range(ROUNDS):
         precision, total = np.full(n_questions, 1.0 / missed), np.zeros(n_questions)
         for k in range(len(residual)):
-            precision[question[k]] += 1.0 / noise[who[k]]
-            total[question[k]] += (residual[k] - bias[who[k]]) / noise[who[k]]
-        count, sums, squares = np.zeros(n), np.zeros(n), np.zeros(n)
+            weight = 1.0 / (noise[who[k]] * scale[k])
+            precision[question[k]] += weight
+            total[question[k]] += (residual[k] - bias[who[k]]) * weight
+        u = total / precision
+        count, weights, sums, squares = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
         for k in range(len(residual)):
-            u = total[question[k]] / precision[question[k]]
-            count[who[k]] += 1
-            sums[who[k]] += residual[k] - u
-        spread = 0.0
-        for j in range(n - 1):  # the last one stands for outcomes
-            spread += bias[j] * bias[j] / (n - 1)
+            count[who[k]] += 1.0
+            weights[who[k]] += 1.0 / scale[k]
+            sums[who[k]] += (residual[k] - u[question[k]]) / scale[k]
+        spread = (bias**2).mean()
+        change = 0.0
         for j in range(n):
-            if j == anchor or count[j] == 0:
-                bias[j] = 0.0
-            else:
-                bias[j] = sums[j] / (count[j] + (noise[j] / spread if spread > 0 else 0.0))
+            new = sums[j] / (weights[j] + (noise[j] / spread if spread > 0 else 0.0)) if count[j] > 0 else 0.0
+            change = max(change, abs(new - bias[j]))
+            bias[j] = new
         for k in range(len(residual)):
-            u = total[question[k]] / precision[question[k]]
-            squares[who[k]] += (residual[k] - bias[who[k]] - u) ** 2 + 1.0 / precision[question[k]]
+            off = residual[k] - bias[who[k]] - u[question[k]]
+            squares[who[k]] += (off * off + 1.0 / precision[question[k]]) / scale[k]
         for j in range(n):
             if count[j] > 0:
-                noise[j] = max(squares[j] / count[j], floor)
-        missed = 0.0
-        for i in range(n_questions):
-            missed += (total[i] / precision[i]) ** 2 + 1.0 / precision[i]
-        missed = max(missed / n_questions, floor)
+                new = max(squares[j] / count[j], floor)
+                change = max(change, abs(new / noise[j] - 1.0))
+                noise[j] = new
+        missed = max((u**2 + 1.0 / precision).mean(), floor)
+        if change < SETTLED:
+            break
 
 
 def _pooled(annotations: Annotations, question: Integers, who: Integers, n: int, found: Annotators) -> Annotations:
     least = float(found.noise.min())
-    precision = (least / found.noise[who]) ** 2
+    precision = (least / found.noise[who]) ** 2 / relative(annotations.std, who)
     weight = np.bincount(question, weights=precision, minlength=n)
     value = np.bincount(question, weights=precision * (annotations.value - found.bias[who]), minlength=n) / weight
     first = np.full(n, -1)
@@ -192,6 +212,4 @@ def _told(found: Annotators) -> str:
         f"{name} bias {bias:+.2g} noise {noise:.2g} ({answers:,} answers, {overlap:,} shared)"
         for name, bias, noise, answers, overlap in zip(*found, strict=True)
     )
-    alone = [name for name, overlap in zip(found.names, found.overlap, strict=True) if not overlap]
-    doubt = f" Nobody else answered what {', '.join(alone)} did: bias and noise are guesses." if alone else ""
-    return f"pool: {each}.{doubt}"
+    return f"pool: {each}."

@@ -66,11 +66,12 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
 
 
 class Mended(NamedTuple):
-    """Annotations after all steps, the steps, and a sentence for each on what was done."""
+    """Annotations after all steps, the steps, a sentence for each on what was done, and what to be warned of."""
 
     annotations: Annotations
     steps: list[str]
     notes: list[str]
+    doubts: list[str]
 
 
 def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, str]]) -> Mended:
@@ -89,4 +90,4 @@ def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, st
         before = any(later == "convert" for later, _ in steps[place:])
         annotations, note = STEPS[name].function(annotations, replace(case, about_today=before), option)
         notes.append(f"policy {case.name!r}: {note}")
-    return Mended(annotations, [f"{name}:{option}" if option else name for name, option in steps], notes)
+    return Mended(annotations, [f"{name}:{option}" if option else name for name, option in steps], notes, case.doubts)
