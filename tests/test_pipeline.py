@@ -12,9 +12,9 @@ import pytest
 import semiope as so
 from semiope.estimate.counterfactual import counterfactual
 from semiope.estimate.evidence import gather
-from semiope.estimate.outcomes import Counted
 from semiope.estimate.passes import Recipe, episode_values
 from semiope.estimate.problem import Problem
+from semiope.models.outcomes import Counted
 
 HALF = so.Policy.from_table(np.full((1, 2), 0.5))
 

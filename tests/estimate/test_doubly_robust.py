@@ -10,6 +10,8 @@ import pytest
 
 import semiope as so
 from semiope.domains import sepsis, tree
+from semiope.models.outcomes import Counted
+from semiope.weights.split import SplitWeights
 from tests.contract.worlds import Logs, random_logs
 from tests.repair.measure import rmse
 
@@ -106,7 +108,8 @@ def test_episodes_that_begin_or_pause_without_a_decision() -> None:
     first = 4 + 1.5 * (4 + 0.5 * (2 + 0.5 * last) - 3)
     assert found["dr"].values[0] == pytest.approx(8 + 0.5 * first)
     assert found["dr"].values[1] == pytest.approx(8 + 0.5 * (4 + 0.75 * (4 + 0.5 * 2 - 5)))
-    assert np.isfinite(so.evaluate(episodes, policy, estimators=["dr"], gamma=0.5)["dr"].value)
+    with pytest.raises(so.SchemaError, match=r"episode 0 step 2 .* lies between decisions"):
+        so.evaluate(episodes, policy, estimators=["dr"], gamma=0.5)
 
 
 def test_bias_that_annotations_share_does_no_harm_in_the_model() -> None:
@@ -174,3 +177,31 @@ def test_policies_given_row_by_row_need_another_model() -> None:
     found = so.evaluate(episodes, by_row, behavior=behavior, estimators=["dr"], model=q, gamma=0.9)
     expected = logs.without_annotations().evaluate(["dr"], model=q)
     assert found["dr"].values == pytest.approx(expected["dr"].values)
+
+
+def test_a_model_may_be_used_again_on_other_data() -> None:
+    world = tree.tree(2, reward_std=0.0)
+    policy, model = world.policies["uniform"], Counted()
+    first, second = world.sample(200, seed=1), world.sample(100, seed=2)
+    so.evaluate(first, policy, estimators=["dm"], model=model)
+    again = so.evaluate(second, policy, estimators=["dm"], model=model)["dm"].value
+    assert again == so.evaluate(second, policy, estimators=["dm"])["dm"].value
+
+
+def test_support_is_judged_with_the_weights_that_were_used() -> None:
+    """All weight on the annotations: what was only logged has no support."""
+    logs = random_logs(5, fully_annotated=False)
+
+    def told_only(logbook: Any) -> SplitWeights:
+        return SplitWeights(np.zeros(logbook.episodes.n_steps), np.ones(len(logbook.annotations.row)))
+
+    equal, told = (logs.evaluate(["c-pdis"], weights=weights) for weights in ("equal", told_only))
+    assert told.diagnostics["unsupported_mass"]["augmented"] > equal.diagnostics["unsupported_mass"]["augmented"]
+
+
+def test_values_that_cancel_are_no_underflow() -> None:
+    episodes = so.Episodes.from_arrays(
+        episode=[0, 1, 2, 3], step=[0] * 4, state=["s"] * 4, action=list("abab"), reward=[1.0, 1.0, -1.0, -1.0]
+    )
+    policy = so.Policy.from_arrow({"state": ["s", "s"], "action": ["a", "b"], "prob": [0.5, 0.5]})
+    assert so.evaluate(episodes, policy, estimators=["pdis"]).warnings == []

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import semiope as so
 from semiope.domains import sepsis, tree
-from semiope.repair.case import Case, Records
-from semiope.repair.level import common_bias
+from semiope.models.case import Case, Records
+from semiope.models.level import common_bias
 from tests.repair.measure import rmse
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
@@ -118,3 +119,23 @@ def test_nothing_to_choose_from() -> None:
         so.evaluate(episodes, policy, annotations=answers, repair="auto,model")
     with pytest.raises(so.OptionError, match="no annotations to repair"):
         so.evaluate(episodes, policy, repair="auto")
+
+
+def test_kinds_and_gaps_do_not_confuse_the_choice(world: Any) -> None:
+    """Rewards are completed for the policy whose returns the other answers speak of; gaps leave annotators aside."""
+    policy = world.policies["flip-200-seed-42"]
+    episodes = world.sample(1000, seed=5)
+    today = world.annotate(episodes, "behavior", seed=5)
+    n = len(today)
+    kinds = np.where(np.arange(n) % 5 == 0, "reward", "return")
+    table = today.to_arrow().append_column("kind", [kinds])
+    options: dict[str, Any] = {"estimators": ["c-pdis"], "gamma": 0.99, "repair": "auto"}
+    found = so.evaluate(episodes, policy, annotations=so.Annotations.from_arrow(table), **options)
+    assert "convert" in found.settings["repair"]
+    only = so.Annotations.from_arrow(today.to_arrow().append_column("kind", [["reward"] * n]))
+    assert "convert" not in so.evaluate(episodes, policy, annotations=only, **options).settings["repair"]
+    who = pa.array(["ann", "bob", None] * n, pa.string()).slice(0, n)
+    gaps = so.Annotations.from_arrow(today.to_arrow().drop_columns(["annotator"]).append_column("annotator", who))
+    found = so.evaluate(episodes, policy, annotations=gaps, **options)
+    assert "column 'annotator' has gaps" in reasons(found)
+    assert "pool" not in found.settings["repair"]

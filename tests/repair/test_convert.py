@@ -10,9 +10,9 @@ import pytest
 import semiope as so
 from semiope.domains import sepsis, tree
 from semiope.domains.world import World
-from semiope.repair.case import Case, Records
+from semiope.models.case import Case, Records
+from semiope.models.residuals import predict
 from semiope.repair.convert import convert
-from semiope.repair.residuals import predict
 from tests.estimate.test_sepsis_golden import annotate, assert_golden, dataset, policy_of
 from tests.models.test_tabular import dense
 from tests.repair.measure import rmse

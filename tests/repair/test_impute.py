@@ -9,7 +9,7 @@ import pytest
 
 import semiope as so
 from semiope.domains import sepsis, tree
-from semiope.repair.case import Case, Records
+from semiope.models.case import Case, Records
 from semiope.repair.impute import impute
 from semiope.repair.model import model
 from tests.repair.measure import rmse

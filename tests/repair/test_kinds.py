@@ -10,8 +10,8 @@ import pytest
 
 import semiope as so
 from semiope.domains import sepsis, tree
+from semiope.models.case import Case, Records
 from semiope.models.places import Places
-from semiope.repair.case import Case, Records
 from semiope.repair.kinds import as_returns
 from semiope.repair.preferences import Comparisons, fitted
 from tests.repair.measure import rmse
@@ -166,3 +166,14 @@ def test_bad_kinds(change: dict[str, Any], message: str) -> None:
     answer: dict[str, Any] = {"episode": [0], "step": [0], "action": ["b"], "value": [1.0], **change}
     with pytest.raises(so.SchemaError, match=message):
         so.evaluate(episodes, policy, annotations=so.Annotations.from_arrays(**answer))
+
+
+def test_preferences_leave_no_room_for_weights() -> None:
+    _, episodes, case = tree_case(50)
+    rows, other = questions(episodes)
+    n = len(rows)
+    given = columns(episodes, rows, other, value=np.ones(n), kind=["preference"] * n, weight=np.full(n, 0.5))
+    with pytest.raises(so.SchemaError, match="Leave the column out"):
+        as_returns(given, case)
+    with pytest.raises(so.SchemaError, match="no returns yet"):
+        case.records.aligned(given)

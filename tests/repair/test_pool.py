@@ -13,7 +13,7 @@ import pytest
 import semiope as so
 from semiope.domains import sepsis, tree
 from semiope.domains.world import World
-from semiope.repair.case import Case, Records
+from semiope.models.case import Case, Records
 from semiope.repair.pool import pool, study
 from semiope.repair.steps import repaired
 from tests.repair.measure import rmse
@@ -179,3 +179,14 @@ def test_pooling_needs_to_know_who() -> None:
     gaps = replace(some, annotator=pa.array([None, *["ann"] * (len(some) - 1)]))
     with pytest.raises(so.SchemaError, match="column 'annotator' has gaps"):
         so.evaluate(episodes, world.policies["uniform"], annotations=gaps, repair="pool")
+
+
+def test_answers_about_actions_taken_alone() -> None:
+    """One of them says nothing about a level, several do; there is nothing to pool into an estimate."""
+    episodes = so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=["s", "s"], action=["a", "b"], reward=[0, 1])
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["b"], "prob": [1.0]})
+    answers = so.Annotations.from_arrays(episode=[1], step=[0], action=["b"], value=[1.0])
+    found = so.evaluate(episodes, policy, annotations=answers, repair="pool", estimators=["c-pdis", "dm+-is+"])
+    assert found["c-pdis"].value == pytest.approx(1.0)
+    notes = " ".join(found.diagnostics["notes"])
+    assert "c-pdis is pdis, dm+-is+ is dr" in notes

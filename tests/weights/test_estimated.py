@@ -11,9 +11,9 @@ import semiope as so
 from semiope.data.logbook import Logbook
 from semiope.domains import bandit, sepsis
 from semiope.estimate.evidence import gather
-from semiope.estimate.outcomes import Counted
 from semiope.estimate.problem import Problem
 from semiope.estimate.weighing import reweighed
+from semiope.models.outcomes import Counted
 from semiope.weights.optimal import optimal_factors, solve_each
 from semiope.weights.split import SplitWeights
 from tests.contract.worlds import enumerate_mdp

@@ -16,10 +16,10 @@ from semiope.bench.data import Synthetic, synthetic
 from semiope.domains.world import World
 from semiope.errors import MissingExtraError, StatisticalWarning
 from semiope.estimate.evidence import gather
-from semiope.estimate.outcomes import Counted
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
+from semiope.models.outcomes import Counted
 from semiope.pipeline import evaluate
 
 EPISODES = 100_000

@@ -18,6 +18,8 @@ from semiope.errors import SchemaError
 REQUIRED = ("episode", "step", "action", "value")
 OPTIONAL = ("annotator", "std", "weight", "kind", "versus")
 KINDS = ("return", "reward", "preference")
+RETURN, REWARD, PREFERENCE = range(len(KINDS))
+HOW_SURE = "1 says that `action` is surely better than `versus`, 0 that it is surely worse, 0.5 that they are alike."
 
 
 class Said(NamedTuple):
@@ -137,8 +139,8 @@ def _said(
         kind = pc.fill_null(known, -1).to_numpy(zero_copy_only=False).astype(np.int8)
         kind[words.is_null().to_numpy(zero_copy_only=False)] = 0
         columns.check("kind", "is not known", kind < 0, f"Use {', '.join(KINDS)}, or leave it empty for a return.")
-    preferred = kind == KINDS.index("preference")
-    columns.check("value", "is not in [0, 1]", preferred & ((value < 0) | (value > 1)), PREFERENCE)
+    preferred = kind == PREFERENCE
+    columns.check("value", "is not in [0, 1]", preferred & ((value < 0) | (value > 1)), HOW_SURE)
     if "versus" not in columns:
         versus = np.full(len(value), ABSENT)
     else:
@@ -154,9 +156,6 @@ def _said(
         columns.check("versus", "is the action itself", preferred & (versus == action), "Name the other action.")
         action = action.astype(id_dtype(len(actions)))
     return action, actions, Said(frozen(kind), frozen(versus.astype(np.int64))) if kind.any() else None
-
-
-PREFERENCE = "1 says that `action` is surely better than `versus`, 0 that it is surely worse, 0.5 that they are alike."
 
 
 def read_annotations(source: Any) -> Annotations:

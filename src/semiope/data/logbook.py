@@ -63,6 +63,8 @@ class Logbook:
 
 
 def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) -> AlignedAnnotations:
+    if annotations.said is not None:
+        raise SchemaError("annotations: rewards and preferences are no returns yet; so.evaluate makes them so.")
     row = episodes.rows_of(annotations.labels, annotations.episode, annotations.step, "annotations")
     action = _recoded(annotations.action, actions.ids_of(annotations.actions, "annotations"))
     n_undecided, n_taken, in_order = _survey(row, action, episodes.action)

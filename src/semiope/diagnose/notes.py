@@ -38,9 +38,9 @@ def notes_on(
     if annotations.n_pooled:
         n = count(annotations.n_pooled, "repeated annotation")
         notes.append(f"{n} pooled with others of the same step and action.")
-    augmented = [name for name in names if ESTIMATORS[name].support == "augmented"]
-    if augmented and not len(annotations.row):
-        plain = ", ".join(f"{name} is {name.removeprefix('c-')}" for name in augmented)
+    listening = [name for name in names if ESTIMATORS[name].plain]
+    if listening and not len(annotations.row):
+        plain = ", ".join(f"{name} is {ESTIMATORS[name].plain}" for name in listening)
         notes.append(f"policy {policy!r}: there are no counterfactual annotations, and without them {plain}.")
     if annotations.weight is not None and not (isinstance(weights, str) and weights == "column"):
         notes.append("the annotations have a column 'weight', which is used only with weights='column'.")

@@ -28,7 +28,7 @@ def judge_numbers(policy: str, estimates: Mapping[str, Estimate]) -> list[str]:
             )
         elif math.isnan(estimate.value) or math.isinf(estimate.value):
             messages.append(f"policy {policy!r}: {name} exceeds the range of numbers. {_beyond(estimate)}")
-        elif estimate.value == 0.0 and estimate.values.any():
+        elif estimate.value == 0.0 and estimate.values.any() and any(estimate.per_episode[2:4]):
             messages.append(f"policy {policy!r}: {name} is too small for the range of numbers. {_beyond(estimate)}")
         elif estimate.ess < min(FEW, n / 2):
             few[name] = estimate.ess
@@ -67,10 +67,11 @@ def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupporte
         mean = float(estimate.normalizers.mean())
         error = float(estimate.normalizers.std(ddof=1)) / len(estimate.normalizers) ** 0.5
         if math.isfinite(mean) and abs(mean - 1) > unsupported + max(DEVIATIONS * error, NOTICEABLE):
+            also = f"{ESTIMATORS[name].normalized} or " if ESTIMATORS[name].normalized else ""
             messages.append(
                 f"policy {policy!r}: the ratios of {name} average {mean:.3g} where 1 is expected: it is biased. "
                 "The mean split weights are counted, and for actions of the behaviour policy that were not logged in a "
-                f"state they are not known. Use {name.replace('is', 'wis')} or behavior='count'."
+                f"state they are not known. Use {also}behavior='count'."
             )
     return messages
 

@@ -21,8 +21,8 @@ Derived = TypeVar("Derived")
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """All that does not depend on the policy under evaluation; `counts` is how often each action was taken in each
-    cell.
+    """All that does not depend on the policy under evaluation, unless weights are found for it; `counts` is how often
+    each action was taken in each cell.
     """
 
     logbook: Logbook

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,9 +43,8 @@ class Modelled:
     @cached_property
     def annotated_returns(self) -> Floats:
         """The same, the model corrected by annotations."""
-        return self._each_by_its_own(
-            [self.outcomes.corrected(self.study, fold, found) for fold, found in enumerate(self._models)]
-        )
+        corrected = (self.outcomes.corrected(self.study, fold, found) for fold, found in enumerate(self._models))
+        return self._each_by_its_own(corrected)
 
     @cached_property
     def critic(self) -> Critic:
@@ -62,8 +62,9 @@ class Modelled:
         n = 1 if self.study.fold is None else int(self.study.fold.max()) + 1
         return [self.outcomes.fit(self.study, fold) for fold in range(n)]
 
-    def _each_by_its_own(self, models: list[Floats]) -> Floats:
-        if len(models) == 1:
-            return models[0]
-        found: Floats = np.stack(models)[self.study.fold_of_row, np.arange(len(models[0]))]
+    def _each_by_its_own(self, models: Iterable[Floats]) -> Floats:
+        found = np.zeros_like(self.study.probs)
+        for fold, predicted in enumerate(models):
+            own = self.study.fold_of_row == fold
+            found[own] = predicted[own]
         return found

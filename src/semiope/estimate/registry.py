@@ -22,7 +22,8 @@ class Estimator(NamedTuple):
     `self_normalized` divides by the sum of the normalisers instead of by the number of episodes; `unbiased` holds for a
     known behaviour policy, full support and right annotations; `naive` ones take annotations for data; `support` names
     the policy outside whose support it is blind or, if it has a model, rests on that alone; `requires` fails where the
-    data lack what the estimator needs.
+    data lack what the estimator needs. `plain` names what it is without annotations, `normalized` its self-normalised
+    form.
     """
 
     recipe: Recipe
@@ -32,6 +33,8 @@ class Estimator(NamedTuple):
     naive: bool = False
     support: str | None = None
     requires: Callable[[Problem], None] | None = None
+    plain: str | None = None
+    normalized: str | None = None
 
 
 # The policies outside whose support an estimator is blind, per cell and action.
@@ -55,11 +58,19 @@ ESTIMATORS: dict[str, Estimator] = {
         "pdis, each step divided by the mean ratio of episodes not ended (for equal lengths)",
         support="logged",
     ),
-    "c-is": Estimator(_C_IS, "is with annotations, by split weights", unbiased=True, support="augmented"),
-    "c-wis": Estimator(_C_IS, "c-is, divided by the sum of ratios", self_normalized=True, support="augmented"),
-    "c-pdis": Estimator(_C_PDIS, "pdis with annotations, by split weights", unbiased=True, support="augmented"),
+    "c-is": Estimator(
+        _C_IS, "is with annotations, by split weights", unbiased=True, support="augmented", plain="is",
+        normalized="c-wis",
+    ),
+    "c-wis": Estimator(
+        _C_IS, "c-is, divided by the sum of ratios", self_normalized=True, support="augmented", plain="wis"
+    ),
+    "c-pdis": Estimator(
+        _C_PDIS, "pdis with annotations, by split weights", unbiased=True, support="augmented", plain="pdis",
+        normalized="c-pdwis",
+    ),
     "c-pdwis": Estimator(
-        _C_PDIS, "c-pdis, divided by the sum of ratios", self_normalized=True, support="augmented"
+        _C_PDIS, "c-pdis, divided by the sum of ratios", self_normalized=True, support="augmented", plain="pdwis"
     ),
     "c*-is": Estimator(
         Recipe(closed_form, whole=True), "c-is in closed form, all annotated, equal weights", unbiased=True,
@@ -70,24 +81,27 @@ ESTIMATORS: dict[str, Estimator] = {
         requires=require_full_annotation,
     ),
     "dm": Estimator(Recipe(nothing, critic=plain), "a model of returns alone (biased as the model is)"),
-    "dm+": Estimator(Recipe(nothing, critic=annotated), "dm, the model corrected by annotations"),
+    "dm+": Estimator(Recipe(nothing, critic=annotated), "dm, the model corrected by annotations", plain="dm"),
     "dr": Estimator(Recipe(importance, critic=plain), "pdis of what a model misses", unbiased=True, support="logged"),
     "wdr": Estimator(
         Recipe(importance, per_step="all", critic=plain), "dr, each step divided by the mean ratio of all episodes",
         support="logged",
     ),
     "dm+-is": Estimator(
-        Recipe(importance, critic=annotated), "dr, annotations in the model only", unbiased=True, support="logged"
+        Recipe(importance, critic=annotated), "dr, annotations in the model only", unbiased=True, support="logged",
+        plain="dr",
     ),
     "dm+-wis": Estimator(
-        Recipe(importance, per_step="all", critic=annotated), "wdr, annotations in the model only", support="logged"
+        Recipe(importance, per_step="all", critic=annotated), "wdr, annotations in the model only", support="logged",
+        plain="wdr",
     ),
     "dm-is+": Estimator(
-        Recipe(counterfactual, critic=plain), "c-pdis of what a model misses", unbiased=True, support="augmented"
+        Recipe(counterfactual, critic=plain), "c-pdis of what a model misses", unbiased=True, support="augmented",
+        plain="dr",
     ),
     "dm+-is+": Estimator(
         Recipe(counterfactual, critic=annotated), "c-pdis of what a model corrected by annotations misses",
-        unbiased=True, support="augmented",
+        unbiased=True, support="augmented", plain="dr",
     ),
     "naive-unweighted": Estimator(_UNWEIGHTED, "annotations added as episodes (biased)", naive=True),
     "naive-weighted": Estimator(_WEIGHTED, "annotations added as episodes, sharing one weight (biased)", naive=True),

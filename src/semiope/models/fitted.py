@@ -37,11 +37,14 @@ class FittedQ:
 
     regressor: Any
     features: Sequence[str]
-    folds: int | None = FOLDS
+    folds: int = FOLDS
     rounds: int | None = None
 
     def __post_init__(self) -> None:
         need("sklearn.base", "models", "A model by regression")
+        check_count(self.folds, "folds", least=2)
+        if isinstance(self.features, str):
+            object.__setattr__(self, "features", tuple(word.strip() for word in self.features.split(",")))
 
     @property
     def told(self) -> str:
@@ -82,7 +85,7 @@ class FittedQ:
 
 def matrix(episodes: Episodes, features: Sequence[str]) -> Floats:
     """The features of each row, (n_rows, n_features)."""
-    names = [features] if isinstance(features, str) else list(features)
+    names = list(features)
     known = [] if episodes.extra is None else episodes.extra.column_names
     if not names:
         raise OptionError(f"model: no features named. The episodes have the further columns: {', '.join(known)}.")

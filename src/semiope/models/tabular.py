@@ -222,6 +222,8 @@ class TabularMDP:
         `unknown` is (horizon, n_states, n_actions), or (horizon, n_states, 1) if all are alike. For models that know
         only some actions, as those counted from logs.
         """
+        size = 8.0 * self.horizon * self.reward.size
+        refuse_beyond_memory(size, "values per step, state and action", "Group states, or take shorter episodes.")
         returns = np.empty((self.horizon, *self.reward.shape))
         values = np.empty((1, self.n_states))
         planning.evaluate(self.dynamics, probs, self.gamma, self.horizon, returns, values, unknown)

@@ -107,7 +107,7 @@ def evaluate(
     results = {}
     for name, one in policies.items():
         own = prepared[name]
-        key = id(own.annotations), str(own.weights)
+        key = id(own.annotations), own.weights if isinstance(own.weights, str) else ""
         if key not in evidences:
             evidences[key] = gather(
                 episodes, own.annotations, policies, behavior=behavior, cell=cell, weights=own.weights
@@ -152,7 +152,8 @@ def _evaluate_one(
         if estimator.recipe not in values:
             values[estimator.recipe] = episode_values(weighed.seen_by(estimator), estimator.recipe, done)
         estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
-    masses, messages = judge_support(problem, names)
+    listening = (weighed.seen_by(ESTIMATORS[name]) for name in names if ESTIMATORS[name].support == "augmented")
+    masses, messages = judge_support(next(listening, problem), names)
     messages = [*doubts, *messages, *judge_propensities(problem, names)]
     messages += judge_models(problem, names)
     messages += judge_numbers(problem.name, estimates)

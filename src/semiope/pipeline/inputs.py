@@ -8,7 +8,7 @@ from typing import Any
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, nearest
-from semiope.estimate.outcomes import read_model
+from semiope.models.outcomes import read_model
 from semiope.models.study import Outcomes
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 

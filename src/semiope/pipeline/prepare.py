@@ -9,10 +9,11 @@ from typing import Any
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.errors import OptionError
-from semiope.models.fitted import FittedQ
+from semiope.models.outcomes import Counted, Given
 from semiope.models.study import Outcomes
 from semiope.policies.policy import AnyPolicy
 from semiope.repair.mend import Workshop
+from semiope.weights.auto import choose_weights
 from semiope.weights.split import ESTIMATED
 
 
@@ -55,11 +56,11 @@ def prepare(
         notes: list[str] = []
         doubts: list[str] = []
         kind = weights
+        regression = None if isinstance(model, Counted | Given) else model
         if own is not None and (steps or own.said is not None):
-            regression = model if isinstance(model, FittedQ) else None
             own, done, notes, doubts = workshop.mend(name, own, steps, regression)
         if auto:
-            kind, why = workshop.weights(name, own)
+            kind, why = choose_weights(own, workshop.case(name, regression))
             notes.append(f"policy {name!r}: {why}")
         found[name] = Prepared(own, kind, done, notes, [f"policy {name!r}: {doubt}" for doubt in doubts])
     return found

@@ -8,13 +8,12 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats
 from semiope.data.annotations import Annotations
-from semiope.errors import count
+from semiope.models.case import Case
+from semiope.models.level import Level, common_bias
 from semiope.models.places import Places
+from semiope.models.residuals import predict
 from semiope.policies.policy import Policy
-from semiope.repair.case import Case
 from semiope.repair.fill import questions
-from semiope.repair.level import Level, common_bias
-from semiope.repair.residuals import predict
 
 Steps = list[tuple[str, str]]
 # Differences count from so many standard errors on.
@@ -114,23 +113,3 @@ def _share(case: Case, at: Places) -> float:
     wanted = case.evaluation[np.minimum(asked.step, len(case.evaluation) - 1), asked.state, asked.action].sum()
     given = case.evaluation[np.minimum(at.step, len(case.evaluation) - 1), at.state, at.action].sum()
     return float(given / wanted) if wanted > 0 else 1.0
-
-
-def choose_weights(annotations: Annotations | None, case: Case, n_episodes: int) -> tuple[str, str]:
-    """The kind of weights, and why."""
-    few = 100
-    if annotations is None:
-        return "equal", "weights: equal, because there are no annotations."
-    if not isinstance(case.policy, Policy):
-        return "equal", "weights: equal, because variances need a model, and this policy is given row by row."
-    if n_episodes < few:
-        return "equal", f"weights: equal, because {count(n_episodes, 'episode')} are too few to estimate variances."
-    look = look_at(annotations, case)
-    if look is None:
-        return "equal", "weights: equal, because no answer is about an action that was not taken."
-    if look.biased:
-        return "equal", (
-            f"weights: equal, because the answers look biased ({look.level.bias:+.2g}), and optimal weights would "
-            "trust them more."
-        )
-    return "optimal", "weights: optimal, because the answers look unbiased: least variance is what is left to gain."

@@ -23,10 +23,10 @@ from semiope._arrays import Floats, frozen
 from semiope._compiled import compiled
 from semiope.data.annotations import Annotations
 from semiope.errors import count
+from semiope.models.case import Case
 from semiope.models.planning import Dynamics
+from semiope.models.residuals import predict
 from semiope.models.transitions import END
-from semiope.repair.case import Case
-from semiope.repair.residuals import predict
 
 
 def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:

@@ -7,8 +7,8 @@ import numpy as np
 from semiope._arrays import Integers
 from semiope.data.annotations import Annotations
 from semiope.errors import count
+from semiope.models.case import Case
 from semiope.models.places import Places
-from semiope.repair.case import Case
 from semiope.repair.fill import Questions, answered, questions
 
 

@@ -8,16 +8,24 @@ import numpy as np
 import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, Integers, frozen
-from semiope.data.annotations import KINDS, Annotations
+from semiope.data.annotations import PREFERENCE, RETURN, REWARD, Annotations
 from semiope.errors import SHOWN, OptionError, SchemaError, count
+from semiope.models.case import Case
+from semiope.models.level import together
 from semiope.models.places import Places
-from semiope.repair.case import Case
-from semiope.repair.level import together
+from semiope.models.residuals import predict
 from semiope.repair.preferences import Comparisons, Preferred, fitted
-from semiope.repair.residuals import predict
 from semiope.repair.rewards import completed
 
-RETURN, REWARD, PREFERENCE = range(len(KINDS))
+
+def only_returns(annotations: Annotations) -> Annotations | None:
+    """The answers that are returns; None if there are none."""
+    if annotations.said is None:
+        return annotations
+    which = np.flatnonzero(annotations.said.kind == RETURN)
+    if not len(which):
+        return None
+    return _some(annotations, which, annotations.value, annotations.std)
 
 
 def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[str]]:
@@ -42,9 +50,14 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
         std[paid] = np.hypot(std[paid], added)
         notes.append(f"reward: {count(int(paid.sum()), 'answer')} completed by what the model says follows.")
     preferred = said.kind == PREFERENCE
-    plain = _taken(annotations, np.flatnonzero(~preferred), value, std)
+    plain = _some(annotations, np.flatnonzero(~preferred), value, std)
     if not preferred.any():
         return plain, notes
+    if annotations.weight is not None:
+        raise SchemaError(
+            "annotations: a column 'weight' splits samples between answers, and preferences become answers of their "
+            "own. Leave the column out."
+        )
     other = np.where(said.versus >= 0, ids[said.versus], taken)
     _refuse_same(annotations, preferred & (other == places.action))
     known = ~preferred & (taken != places.action)
@@ -108,7 +121,7 @@ def _joined(
     return Annotations.from_arrow(pa.concat_tables([before, new], promote_options="permissive"))
 
 
-def _taken(annotations: Annotations, which: Integers, value: Floats, std: Floats) -> Annotations:
+def _some(annotations: Annotations, which: Integers, value: Floats, std: Floats | None) -> Annotations:
     """Some of the answers, with these values and standard deviations."""
     who = None if annotations.annotator is None else annotations.annotator.take(pa.array(which))
     return replace(
@@ -117,7 +130,7 @@ def _taken(annotations: Annotations, which: Integers, value: Floats, std: Floats
         step=frozen(annotations.step[which]),
         action=frozen(annotations.action[which]),
         value=frozen(value[which]),
-        std=frozen(np.maximum(std[which], _LEAST)),
+        std=None if std is None else frozen(np.maximum(std[which], _LEAST)),
         weight=None if annotations.weight is None else frozen(annotations.weight[which]),
         annotator=who,
         extra=None,

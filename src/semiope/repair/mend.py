@@ -8,12 +8,10 @@ from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, SchemaError
-from semiope.models.fitted import FittedQ
-from semiope.models.study import Study
+from semiope.models.case import Case, Records, Regression
+from semiope.models.study import Outcomes, Study
 from semiope.policies.cells import cells_of
 from semiope.policies.policy import AnyPolicy
-from semiope.repair.auto import choose_weights
-from semiope.repair.case import Case, Records, Regression
 from semiope.repair.steps import BY_REGRESSION, Mended, repaired
 
 
@@ -31,7 +29,7 @@ class Workshop:
             raise SchemaError("repair: column 'action' holds integers here and strings there. Use the same labels.")
         self.records = Records(episodes, tuple(labels), gamma)
 
-    def case(self, name: str, model: FittedQ | None = None) -> Case:
+    def case(self, name: str, model: Outcomes | None = None) -> Case:
         """One policy before the records, with a model by regression if there is one."""
         policy = self.policies[name]
         if model is None:
@@ -42,17 +40,13 @@ class Workshop:
         study = Study(logbook, policy, bound.everything(), self.gamma, name)
         return Case(self.records, policy, name, regression=Regression(model, study))
 
-    def mend(self, name: str, annotations: Annotations, steps: list[tuple[str, str]], model: FittedQ | None) -> Mended:
+    def mend(self, name: str, annotations: Annotations, steps: list[tuple[str, str]], model: Outcomes | None) -> Mended:
         """The annotations of one policy after all steps."""
         if model is not None:
             for step, _ in steps:
                 if step not in BY_REGRESSION:
                     raise OptionError(
-                        f"repair: {step} needs states that come back, and returns are modelled by regression on "
-                        f"features here. With features there is: {', '.join(BY_REGRESSION)}."
+                        f"repair: {step} needs states that come back, and returns are not counted by state here "
+                        f"({model.told}). With such a model there is: {', '.join(BY_REGRESSION)}."
                     )
         return repaired(annotations, self.case(name, model), steps)
-
-    def weights(self, name: str, annotations: Annotations | None) -> tuple[str, str]:
-        """The kind of weights that these annotations ask for, and why."""
-        return choose_weights(annotations, self.case(name), self.records.episodes.n_episodes)

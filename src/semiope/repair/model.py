@@ -13,9 +13,9 @@ import numpy as np
 
 from semiope.data.annotations import Annotations
 from semiope.errors import count
-from semiope.repair.case import Case, Regression
+from semiope.models.case import Case, Regression
+from semiope.models.level import together
 from semiope.repair.fill import Questions, answered, questions
-from semiope.repair.level import together
 
 
 def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
@@ -51,6 +51,6 @@ def _by_regression(annotations: Annotations, regression: Regression) -> tuple[An
     asked = Questions(rows[position], action)
     done = (
         f"model: {count(len(aligned.row), 'answer')} and the logs together answer {count(len(action), 'question')} "
-        f"by regression on {', '.join(regression.model.features)}."
+        f"({regression.model.told}, fitted to all)."
     )
     return answered(study.episodes, study.logbook.actions, asked, returns[asked.row, asked.action]), done

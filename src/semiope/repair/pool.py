@@ -23,9 +23,9 @@ from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.annotations import Annotations
 from semiope.errors import SchemaError
+from semiope.models.case import Case
+from semiope.models.level import common_bias
 from semiope.models.places import Places
-from semiope.repair.case import Case
-from semiope.repair.level import common_bias
 
 ROUNDS = 2000
 # Biases (in units of the largest residual) and noises (in their own) that change by less than this are settled.
@@ -79,6 +79,8 @@ def _level(case: Case, pooled: Annotations, row: Integers, taken: Booleans) -> f
         of_outcome = max(float(np.var(off)) - float(scatter.mean()), 0.0)
         weight = 1 / (scatter + of_outcome + 1e-300)
         return float(off @ weight / weight.sum())
+    if taken.all():
+        return 0.0
     asked = Places(*(ids[~taken] for ids in at))
     return common_bias(case, asked, pooled.value[~taken]).shrunk
 

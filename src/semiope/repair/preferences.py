@@ -16,14 +16,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
+from semiope.models.case import Case
 from semiope.models.places import Places
-from semiope.repair.case import Case
 
 SPAN = 1e3  # beta is sought this many times below and above the spread of returns
 ROUNDS = 50
@@ -52,6 +49,8 @@ class Preferred(NamedTuple):
 
 def fitted(case: Case, returns: Floats, given: Comparisons) -> Preferred:
     """Fit the preferences on top of the returns known, (horizon, n_states, n_actions)."""
+    from scipy.optimize import minimize_scalar
+
     at, other = given.at, given.other
     prior = _prior(case, returns)
     ahead = at.read(returns) - returns[at.step, at.state, other]
@@ -95,6 +94,9 @@ def _prior(case: Case, returns: Floats) -> Floats:
 
 def _apart(given: Comparisons, n_actions: int, states: Integers) -> Integers:
     """States in which the actions compared are not all connected by comparisons."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
     state = given.at.state.astype(np.int64) * n_actions
     one, two = state + given.at.action, state + given.other
     nodes, place = np.unique(np.concatenate([one, two]), return_inverse=True)

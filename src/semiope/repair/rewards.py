@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
+from semiope.models.case import Case
 from semiope.models.places import Places
-from semiope.repair.case import Case
+from semiope.models.transitions import END
 
 
 def completed(case: Case, at: Places, reward: Floats) -> tuple[Floats, Floats]:
@@ -34,11 +36,18 @@ def completed(case: Case, at: Places, reward: Floats) -> tuple[Floats, Floats]:
 def _spread(case: Case, values: Floats) -> Floats:
     """Variance of gamma V-hat of the next state, (horizon, n_states, n_actions), 0 at the last step."""
     mdp = case.records.empirical.mdp
-    t = mdp.transitions
-    pair = np.repeat(np.arange(mdp.reward.size), np.diff(t.offsets))
     found = np.zeros((len(values), mdp.reward.size))
-    for step in range(len(values) - 1):
-        ahead = np.where(t.following >= 0, values[step + 1][t.following], 0.0)
-        mean = np.bincount(pair, weights=t.prob * ahead, minlength=mdp.reward.size)
-        found[step] = np.bincount(pair, weights=t.prob * (ahead - mean[pair]) ** 2, minlength=mdp.reward.size)
+    _variances(mdp.transitions.offsets, mdp.transitions.following, mdp.transitions.prob, values, found)
     return mdp.gamma**2 * found.reshape(len(values), *mdp.reward.shape)
+
+
+@compiled
+def _variances(offsets: Integers, following: Integers, prob: Floats, values: Floats, found: Floats) -> None:
+    for step in range(len(values) - 1):
+        for pair in range(found.shape[1]):
+            mean, square = 0.0, 0.0
+            for i in range(offsets[pair], offsets[pair + 1]):
+                ahead = values[step + 1, following[i]] if following[i] != END else 0.0
+                mean += prob[i] * ahead
+                square += prob[i] * ahead * ahead
+            found[step, pair] = max(square - mean * mean, 0.0)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from semiope.data.annotations import Annotations
 from semiope.errors import OptionError, nearest
+from semiope.models.case import Case
 from semiope.repair.auto import choose
-from semiope.repair.case import Case
 from semiope.repair.convert import convert
 from semiope.repair.impute import impute
-from semiope.repair.kinds import as_returns
+from semiope.repair.kinds import as_returns, only_returns
 from semiope.repair.model import model
 from semiope.repair.pool import pool
 
@@ -80,14 +80,31 @@ def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, st
     Answers that are not returns are made so first. Until they are converted, if they are, the answers speak of the
     behaviour policy.
     """
+    notes: list[str] = []
+    if steps == AUTO:
+        annotations, steps, notes = _chosen(annotations, case)
     today = any(name == "convert" for name, _ in steps)
     annotations, told = as_returns(annotations, replace(case, about_today=today))
-    notes = [f"policy {case.name!r}: {note}" for note in told]
-    if steps == AUTO:
-        steps, reasons = choose(annotations, case)
-        notes += [f"policy {case.name!r}: {reason}" for reason in reasons]
+    notes += told
     for place, (name, option) in enumerate(steps):
         before = any(later == "convert" for later, _ in steps[place:])
         annotations, note = STEPS[name].function(annotations, replace(case, about_today=before), option)
-        notes.append(f"policy {case.name!r}: {note}")
+        notes.append(note)
+    notes = [f"policy {case.name!r}: {note}" for note in notes]
     return Mended(annotations, [f"{name}:{option}" if option else name for name, option in steps], notes, case.doubts)
+
+
+def _chosen(annotations: Annotations, case: Case) -> tuple[Annotations, list[tuple[str, str]], list[str]]:
+    """The steps that the answers ask for, judged by those that are returns if there are any, and why."""
+    reasons = []
+    if annotations.annotator is not None and annotations.annotator.null_count:
+        annotations = replace(annotations, annotator=None)
+        reasons.append("repair: who gave which answer is left aside, because the column 'annotator' has gaps.")
+    returns = only_returns(annotations)
+    if returns is not None:
+        steps, why = choose(returns, case)
+        return annotations, steps, [*reasons, *why]
+    # Rewards and preferences have been completed by returns of the policy itself: they cannot speak of another.
+    annotations, told = as_returns(annotations, case)
+    steps, why = choose(annotations, case)
+    return annotations, [step for step in steps if step[0] != "convert"], [*reasons, *told, *why]

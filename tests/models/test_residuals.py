@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semiope.models.places import Places
-from semiope.repair.residuals import Components, components, means, predict
+from semiope.models.residuals import Components, components, means, predict
 
 T, S, A = 3, 2, 2
 

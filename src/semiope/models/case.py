@@ -15,9 +15,8 @@ from semiope.data.episodes import Episodes
 from semiope.data.logbook import AlignedAnnotations, Logbook
 from semiope.errors import OptionError, SchemaError
 from semiope.models.empirical import Empirical, empirical_mdp
-from semiope.models.fitted import FittedQ
 from semiope.models.places import Places, places_of_answers, places_of_rows
-from semiope.models.study import Study
+from semiope.models.study import Outcomes, Study
 from semiope.models.tabular import TabularMDP
 from semiope.policies.behavior import shares
 from semiope.policies.policy import AnyPolicy, Policy
@@ -118,7 +117,8 @@ class Records:
         order = np.lexsort((ids[aligned.action], aligned.row))
         row = aligned.row[order].astype(np.int64)
         std = None if aligned.std is None else aligned.std[order]
-        return aligned._replace(row=row, action=ids[aligned.action][order], value=aligned.value[order], std=std)
+        action, value = ids[aligned.action][order], aligned.value[order]
+        return aligned._replace(row=row, action=action, value=value, weight=None, std=std)
 
 
 @compiled
@@ -132,9 +132,9 @@ def _returns(offsets: Integers, reward: Floats, gamma: float, found: Floats) -> 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A model by regression on features, and what it is fitted to: all episodes, without folds."""
+    """A model that does without states that come back, and what it is fitted to: all episodes, without folds."""
 
-    model: FittedQ
+    model: Outcomes
     study: Study
 
     def logbook(self, annotations: Annotations) -> Logbook:

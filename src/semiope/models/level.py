@@ -18,9 +18,9 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope.models import planning
+from semiope.models.case import Case
 from semiope.models.places import Places
-from semiope.repair.case import Case
-from semiope.repair.residuals import Components, predict
+from semiope.models.residuals import Components, predict
 
 
 class Level(NamedTuple):

@@ -11,17 +11,19 @@ import numpy as np
 from semiope._arrays import Floats
 from semiope._extras import need
 from semiope._files import exists
+from semiope._memory import refuse_beyond_memory
+from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
 from semiope.errors import SHOWN, OptionError, SchemaError, nearest
+from semiope.models.case import Case, Records
 from semiope.models.decisions import some_of
 from semiope.models.fitted import FittedQ
 from semiope.models.folds import FOLDS
 from semiope.models.given import GivenReturns
+from semiope.models.level import together
 from semiope.models.places import Places
+from semiope.models.residuals import predict
 from semiope.models.study import Outcomes, Study
-from semiope.repair.case import Case, Records
-from semiope.repair.level import together
-from semiope.repair.residuals import predict
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class Counted:
     """
 
     folds: int | None = FOLDS
-    _records: dict[int, Records | None] = field(default_factory=dict)
+    _records: dict[tuple[int, Any], tuple[Episodes, Records | None]] = field(default_factory=dict)
 
     @property
     def told(self) -> str:
@@ -70,17 +72,32 @@ class Counted:
 
     def _of(self, study: Study, fold: int) -> Records | None:
         """The model of other folds, the same for all policies; None if no decision is left."""
-        if fold not in self._records:
+        labels = tuple(study.logbook.actions.words.to_pylist())
+        key = fold, (id(study.episodes), study.gamma, labels)
+        if key not in self._records:
             decisions = study.decisions
+            _refuse_pauses(study)
             kept = study.train(fold)[decisions.row[decisions.episodes.offsets[:-1]]]
+            records = None
             if kept.any():
-                others = some_of(decisions.episodes, kept)
                 horizon = int(decisions.episodes.lengths.max())
-                labels = tuple(study.logbook.actions.words.to_pylist())
-                self._records[fold] = Records(others, labels, study.gamma, horizon)
-            else:
-                self._records[fold] = None
-        return self._records[fold]
+                records = Records(some_of(decisions.episodes, kept), labels, study.gamma, horizon)
+            self._records[key] = study.episodes, records  # the episodes are kept, and so is their id
+        return self._records[key][1]
+
+
+def _refuse_pauses(study: Study) -> None:
+    """Fail where rows without a decision lie between decisions: a model that counts steps would discount too little."""
+    decisions = study.decisions
+    same = np.ones(len(decisions.row) - 1, dtype=np.bool_) if len(decisions.row) else np.zeros(0, dtype=np.bool_)
+    same[decisions.episodes.offsets[1:-1] - 1] = False
+    wrong = np.flatnonzero(same & (np.diff(decisions.row) > 1))
+    if len(wrong):
+        raise SchemaError(
+            f"model: {study.episodes.describe_row(int(decisions.row[wrong[0]]) + 1)} has no action but lies between "
+            "decisions; a model can only be counted where such rows come first or last. Use a model by regression on "
+            "features (so.FittedQ), or one of your own."
+        )
 
 
 def _usual(records: Records) -> Floats:
@@ -97,6 +114,7 @@ class Given:
 
     returns: GivenReturns
     folds: int | None = FOLDS
+    _found: dict[int, tuple[Study, Floats]] = field(default_factory=dict)
 
     @property
     def told(self) -> str:
@@ -104,7 +122,12 @@ class Given:
         return "given"
 
     def fit(self, study: Study, fold: int) -> Floats:
-        """Q-hat as given; fail where it is not, and needed."""
+        """Q-hat as given, whatever the fold; fail where it is not, and needed."""
+        if id(study) not in self._found:
+            self._found[id(study)] = study, self._read(study)
+        return self._found[id(study)][1]
+
+    def _read(self, study: Study) -> Floats:
         found = self.returns.at(study.logbook)
         episodes, annotations = study.episodes, study.logbook.annotations
         decided = episodes.action != ABSENT
@@ -128,17 +151,20 @@ class Given:
 def by_residuals(study: Study, fold: int, returns: Floats) -> Floats:
     """Returns plus the residuals of annotations in other folds against them, predicted per step, state and action."""
     annotations, episodes = study.logbook.annotations, study.episodes
+    shape = int(episodes.lengths.max()), len(episodes.states), study.probs.shape[1]
+    way_out = "Use a model by regression, or estimators that keep annotations out of the model."
+    refuse_beyond_memory(32.0 * float(np.prod(shape)), "corrections by step, state and action", way_out)
     train = study.train(fold)
     asked = np.flatnonzero(train[annotations.row])
     if not len(asked):
         return returns
     row, action = annotations.row[asked].astype(np.int64), annotations.action[asked]
-    known = np.zeros((len(episodes.states), study.probs.shape[1]), dtype=np.bool_)
+    known = np.zeros(shape[1:], dtype=np.bool_)
     logged = train & (episodes.action != ABSENT)
     known[episodes.state[logged], episodes.action[logged]] = True
     places = Places(episodes.step[row], episodes.state[row], action)
     residual = annotations.value[asked] - returns[row, action]
-    correction, _ = predict(places, residual, known, int(episodes.lengths.max()))
+    correction, _ = predict(places, residual, known, shape[0])
     found: Floats = returns + correction[episodes.step, episodes.state]
     return found
 
@@ -170,7 +196,7 @@ def read_model(model: Any, features: Any = None) -> Outcomes:
         home, name = REGRESSORS[model]
         maker = getattr(need(home, "models", "A model by regression"), name)
         regressor = maker() if model == "linear" else maker(random_state=0)
-        return FittedQ(regressor, features.split(",") if isinstance(features, str) else features)
+        return FittedQ(regressor, features)
     if named and not Path(model).suffix and not exists(Path(model)):
         names = ["empirical", *REGRESSORS]
         raise OptionError(
