@@ -1,8 +1,8 @@
 """Split weights: how each sample's weight of one is shared between what happened and what was annotated (section 3.2).
 
 At each step the action taken has weight w^a and each annotated action its w^a~, all non-negative. Those of the paper
-sum to one; nothing else needs it, and those by variance (`estimated.py`) do not: estimators divide by the mean weight that
-an action has in its cell. Actions without an annotation have none. A weighting is a function from the data to
+sum to one; nothing else needs it, and those by variance (`estimated.py`) do not: estimators divide by the mean weight
+that an action has in its cell. Actions without an annotation have none. A weighting is a function from the data to
 `SplitWeights`.
 """
 
