@@ -134,8 +134,14 @@ def test_bias_that_annotations_share_does_no_harm_in_the_model() -> None:
 def test_cross_fitting_needs_two_episodes() -> None:
     world = tree.tree(2)
     policy = world.policies["uniform"]
+    one = world.sample(1, seed=1)
     with pytest.raises(so.SupportError, match="at least two episodes"):
-        so.evaluate(world.sample(1, seed=1), policy, estimators=["dr"])
+        so.evaluate(one, policy, estimators=["dr"])
+    labels = {"state": np.repeat(world.mdp.states.words.to_pylist(), 2), "action": ["x", "y"] * world.mdp.n_states}
+    given = so.evaluate(
+        one, policy, estimators=["dm", "dm+"], model={**labels, "value": np.ones(2 * world.mdp.n_states)}
+    )
+    assert given["dm"].value == given["dm+"].value == pytest.approx(1.0)
     found = so.evaluate(world.sample(2, seed=1), policy, estimators=["dr"])
     assert np.isfinite(found["dr"].value)
     assert any("too few" in warning for warning in found.warnings)
@@ -150,7 +156,7 @@ def test_cross_fitting_needs_two_episodes() -> None:
         (np.full((3, 3), np.nan), "give finite numbers"),
         (np.zeros((2, 3)), "no value is given for"),
         ({"state": [0], "action": [0], "value": [1.0]}, "no value is given for"),
-        ({"state": ["0"], "action": [0], "value": [1.0]}, "column 'state' holds strings"),
+        ({"state": ["0"], "action": [0], "value": [1.0]}, "its states are strings"),
         ({"state": [0, 0], "action": [0, 0], "value": [1.0, 2.0]}, "repeats an earlier row"),
         ({"state": [0], "action": [0]}, "column 'value' is missing"),
         ("nowhere.parquet", "nowhere.parquet"),

@@ -106,7 +106,7 @@ def test_the_annotation_model_by_regression() -> None:
     assert mended["c-pdis"].std_error < plain["c-pdis"].std_error
     plus = so.evaluate(patients.episodes, patients.policy, annotations=answers, estimators=["dm+"], **options)
     assert plus["dm+"].value == pytest.approx(patients.value, abs=0.02)
-    with pytest.raises(so.OptionError, match="needs states that come back"):
+    with pytest.raises(so.OptionError, match="needs states that recur"):
         so.evaluate(patients.episodes, patients.policy, annotations=answers, repair="convert", **options)
 
 
@@ -154,7 +154,7 @@ def test_gaps_in_features() -> None:
 
 def test_features_without_a_regression() -> None:
     patients = Patients(20, seed=1)
-    with pytest.raises(so.OptionError, match="they are for models by regression"):
+    with pytest.raises(so.OptionError, match="they go with a model by name"):
         so.evaluate(patients.episodes, patients.policy, estimators=["is"], features="x")
 
 

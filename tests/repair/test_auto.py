@@ -57,7 +57,7 @@ def test_no_bias_can_be_found_where_no_pair_was_logged() -> None:
         (so.Annotator(std=0.2, ratio=0.1), "evaluation", ["model"], "optimal"),
         (so.Annotator(std=1.0), "evaluation", ["model"], "optimal"),
         (so.Annotator(bias=0.3), "evaluation", ["pool"], "optimal"),
-        (so.Annotator(), "behavior", ["convert"], "optimal"),
+        (so.Annotator(), "behavior", ["convert:state"], "optimal"),
         ([so.Annotator("a", 0.2, 0.1), so.Annotator("b", 0.0, 0.3)], "evaluation", ["pool", "model"], "optimal"),
     ],
 )
@@ -131,9 +131,9 @@ def test_kinds_and_gaps_do_not_confuse_the_choice(world: Any) -> None:
     table = today.to_arrow().append_column("kind", [kinds])
     options: dict[str, Any] = {"estimators": ["c-pdis"], "gamma": 0.99, "repair": "auto"}
     found = so.evaluate(episodes, policy, annotations=so.Annotations.from_arrow(table), **options)
-    assert "convert" in found.settings["repair"]
+    assert "convert:state" in found.settings["repair"]
     only = so.Annotations.from_arrow(today.to_arrow().append_column("kind", [["reward"] * n]))
-    assert "convert" not in so.evaluate(episodes, policy, annotations=only, **options).settings["repair"]
+    assert "convert:state" not in so.evaluate(episodes, policy, annotations=only, **options).settings["repair"]
     who = pa.array(["ann", "bob", None] * n, pa.string()).slice(0, n)
     gaps = so.Annotations.from_arrow(today.to_arrow().drop_columns(["annotator"]).append_column("annotator", who))
     found = so.evaluate(episodes, policy, annotations=gaps, **options)

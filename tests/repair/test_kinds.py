@@ -71,7 +71,7 @@ def test_preferences_find_scale_and_order() -> None:
     value = (np.random.default_rng(1).random(len(rows)) < surely).astype(float)
     given = columns(episodes, rows, other, value=value, kind=["preference"] * len(rows))
     found, notes = as_returns(given, case)
-    scale = float(notes[0].split("differ by ")[1].split(" ")[0].rstrip("."))
+    scale = float(notes[0].split("beta ")[1].rstrip("."))
     assert scale == pytest.approx(0.5, rel=0.25)
     answers = {(r["episode"], r["step"], r["action"]): r["value"] for r in found.to_arrow().to_pylist()}
     episode = np.searchsorted(episodes.offsets, rows, side="right") - 1
@@ -108,11 +108,12 @@ def test_circles_are_allowed_and_separate_sets_reported() -> None:
     policy = so.Policy.from_arrow({"state": ["s"], "action": ["a"], "prob": [1.0]})
     case = Case(Records(episodes, tuple("abcd"), 1.0), policy, "p")
     at = Places(np.zeros(3, dtype=int), np.zeros(3, dtype=int), np.array([0, 1, 2]))
-    circle = fitted(case, case.expected, Comparisons(at, np.array([1, 2, 0]), np.ones(3)))
+    known = np.ones((1, 4), dtype=bool)
+    circle = fitted(case, case.expected, Comparisons(at, np.array([1, 2, 0]), np.ones(3)), known)
     assert np.isfinite(circle.correction).all()
     assert len(circle.apart) == 0
     at = Places(np.zeros(2, dtype=int), np.zeros(2, dtype=int), np.array([0, 2]))
-    apart = fitted(case, case.expected, Comparisons(at, np.array([1, 3]), np.zeros(2)))
+    apart = fitted(case, case.expected, Comparisons(at, np.array([1, 3]), np.zeros(2)), known)
     assert apart.apart.tolist() == [0]
     answers = so.Annotations.from_arrays(
         episode=[0, 0], step=[0, 0], action=["b", "c"], versus=["a", "d"], value=[0, 0], kind=["preference"] * 2
@@ -137,7 +138,7 @@ def test_kinds_may_be_mixed() -> None:
     assert len(notes) == 2
     assert len(found) == len(rows)
     assert found.annotator is not None
-    assert set(found.annotator.to_pylist()) == {"ann", "bob", "preferences"}
+    assert set(found.annotator.to_pylist()) == {"ann", "bob", "(preferences)"}
     result = so.evaluate(
         episodes, world.policies["uniform"], annotations=given, repair="pool,model", estimators=["c-pdis"]
     )
@@ -153,7 +154,7 @@ def test_kinds_may_be_mixed() -> None:
         ({"kind": ["reward"], "versus": ["a"]}, "column 'versus' is given"),
         ({"kind": ["preference"], "versus": [1]}, "column 'versus' holds integers"),
         ({"kind": ["preference"], "versus": ["nobody"]}, "nobody"),
-        ({"kind": ["preference"], "action": ["a"]}, "compare the action taken with itself"),
+        ({"kind": ["preference"], "action": ["a"]}, "of the action taken to itself"),
         ({"std": [0.0]}, "column 'std' is not positive"),
         ({"std": [-1.0]}, "column 'std' is not positive"),
     ],
@@ -177,3 +178,32 @@ def test_preferences_leave_no_room_for_weights() -> None:
         as_returns(given, case)
     with pytest.raises(so.SchemaError, match="no returns yet"):
         case.records.aligned(given)
+
+
+@pytest.mark.parametrize("agreeing", [1, 10, 100])
+def test_agreement_about_an_action_never_logged_does_not_carry_it_away(agreeing: int) -> None:
+    """a pays 0, b pays 1, all prefer b to a and c to b: c is just above 1, however many say so."""
+    n = 200
+    rewards = np.where(np.arange(n) % 2 == 0, 0.0, 1.0) + 0.1 * np.random.default_rng(1).normal(size=n)
+    episodes = so.Episodes.from_arrays(
+        episode=range(n), step=[0] * n, state=["s"] * n, action=["a", "b"] * (n // 2), reward=rewards
+    )
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["c"], "prob": [1.0]})
+    some = 2 * np.arange(agreeing) + 1  # b was taken
+    told = so.Annotations.from_arrays(
+        episode=[*range(0, n, 2), *some], step=[0] * (n // 2 + agreeing), action=["b"] * (n // 2) + ["c"] * agreeing,
+        value=np.ones(n // 2 + agreeing), kind=["preference"] * (n // 2 + agreeing),
+    )  # fmt: skip
+    found = so.evaluate(episodes, policy, annotations=told, estimators=["dm+"])["dm+"].value
+    assert 0.9 < found < 1.4
+
+
+def test_preferences_need_no_std() -> None:
+    _, episodes, case = tree_case(200)
+    rows, other = questions(episodes)
+    kinds = np.where(np.arange(len(rows)) % 2 == 0, "preference", "return")
+    std = pa.array([None if kind == "preference" else 0.5 for kind in kinds], pa.float64())
+    given = columns(episodes, rows, other, value=np.ones(len(rows)), kind=kinds, std=std)
+    found, _ = as_returns(given, case)
+    assert found.std is not None
+    assert (found.std > 0).all()

@@ -124,7 +124,7 @@ def test_before_a_conversion_outcomes_are_those_of_todays_policy() -> None:
     experts = [so.Annotator("ann", 0.0, 0.1), so.Annotator("bob", 0.2, 0.1)]
     today = world.annotate(episodes, "behavior", annotators=experts, of_action_taken=True, seed=2)
     case = Case(Records(episodes, ("x", "y"), 1.0), world.policies["always-y"], "always-y")
-    told, _ = repaired(today, case, [("pool", ""), ("convert", "")]).notes
+    told = repaired(today, case, [("pool", ""), ("convert", "")]).notes[0]
     assert re.search(r"ann bias [-+]0\.0\d* noise 0\.1", told)
     exact = so.evaluate(
         episodes, world.policies["always-y"], annotations=today, repair="pool,convert", estimators=["c-pdis"]

@@ -63,9 +63,12 @@ class Annotations(ArrowTable):
         step = columns.steps()
         value = columns.floats("value")
         action, actions, said = _said(columns, action, actions, value)
-        std = columns.floats("std") if "std" in columns else None
-        if std is not None:
-            columns.check("std", "is not positive", std <= 0, "Give a standard deviation above 0.")
+        std = None
+        if "std" in columns:
+            # A preference has no standard deviation of its own.
+            needed = np.ones(len(value), dtype=np.bool_) if said is None else said.kind != PREFERENCE
+            std = columns.floats("std", needed=needed)
+            columns.check("std", "is not positive", needed & (std <= 0), "Give a standard deviation above 0.")
         weight = columns.floats("weight") if "weight" in columns else None
         if weight is not None:
             wrong = (weight < 0) | (weight > 1)

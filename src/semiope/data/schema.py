@@ -183,7 +183,7 @@ def _not_a_number(value: object) -> bool:
 
 
 def _same_word(one: str, other: str) -> bool:
-    """Whether two column names differ only in case, separators or British spelling."""
+    """Whether two column names differ only in case, separators, British spelling or a plural."""
     plain = [word.lower().replace("_", "").replace("-", "").replace(" ", "") for word in (one, other)]
-    plain = [word.replace("behaviour", "behavior").replace("weights", "weight") for word in plain]
+    plain = [word.replace("behaviour", "behavior").removesuffix("s") for word in plain]
     return plain[0] == plain[1]

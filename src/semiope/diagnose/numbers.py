@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import Estimate
+from semiope.models.outcomes import Given
 
 # Ratios that average one but for chance: so many standard errors, and at least so much.
 DEVIATIONS, NOTICEABLE = 4, 0.02
@@ -47,7 +48,7 @@ def judge_models(problem: Problem, names: Sequence[str]) -> list[str]:
     """Warn where a cross-fitted model rests on a handful of episodes."""
     concerned = [name for name in names if ESTIMATORS[name].recipe.critic]
     n, folds = problem.evidence.logbook.episodes.n_episodes, problem.modelled.outcomes.folds
-    if not concerned or folds is None or n >= 2 * folds:
+    if not concerned or folds is None or n >= 2 * folds or isinstance(problem.modelled.outcomes, Given):
         return []
     return [
         f"policy {problem.name!r}: {n:,} episodes are too few for a model in {folds} folds; {', '.join(concerned)} "

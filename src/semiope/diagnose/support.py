@@ -71,10 +71,16 @@ def judge_support(problem: Problem, names: Sequence[str]) -> tuple[dict[str, flo
 def _missing(names: Sequence[str]) -> str:
     """What happens to actions without support."""
     modelled = [name for name in names if ESTIMATORS[name].recipe.critic]
-    if len(modelled) == len(names):
-        return "what those actions bring rests on the model alone"
-    also = f" ({', '.join(modelled)}: it rests on the model alone)" if modelled else ""
-    return f"these estimates leave out what those actions bring{also}"
+    uneven = [name for name in modelled if ESTIMATORS[name].recipe.per_step]
+    alone = [name for name in modelled if name not in uneven]
+    parts = []
+    if len(modelled) < len(names):
+        parts.append("these estimates leave out what those actions bring")
+    if alone:
+        parts.append(f"for {', '.join(alone)} it rests on the model alone")
+    if uneven:
+        parts.append(f"{', '.join(uneven)} divide by ratios that miss them, and correct the model too much")
+    return "; ".join(parts)
 
 
 def _way_out(problem: Problem, kind: str) -> str:

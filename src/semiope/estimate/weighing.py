@@ -56,6 +56,10 @@ def reweighed(problem: Problem, kind: str, *, centred: bool = False) -> Problem:
     return replace(problem, evidence=replace(evidence, split_weights=split, _derived={}), _ratios={})
 
 
+# Beyond this, products of ratios have left all proportion, and squares the range of numbers.
+LARGEST = 1e150
+
+
 def _continued(problem: Problem, critic: Critic) -> Floats:
     """r + gamma v after each action taken, v by c-pdis with the weights that the problem has."""
     found = np.empty(problem.evidence.logbook.episodes.n_steps)
@@ -63,4 +67,4 @@ def _continued(problem: Problem, critic: Critic) -> Floats:
         terms = counterfactual(slab)
         assert terms.c is not None
         continue_each(slab.reward, slab.offsets, problem.gamma, terms.f, terms.c, found[slab.rows])
-    return np.nan_to_num(found)
+    return np.clip(np.nan_to_num(found), -LARGEST, LARGEST)

@@ -132,7 +132,7 @@ def _returns(offsets: Integers, reward: Floats, gamma: float, found: Floats) -> 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A model that does without states that come back, and what it is fitted to: all episodes, without folds."""
+    """A model that does without states that recur, and what it is fitted to: all episodes, without folds."""
 
     model: Outcomes
     study: Study

@@ -119,9 +119,12 @@ def _terminal(episodes: Episodes) -> Booleans:
 def _rewards(pair: Integers, reward: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Mean and standard deviation of the reward of each pair, 0 where there is none."""
     n = np.maximum(counts, 1)
+    # In units of the largest, so that squares of extreme rewards stay in range.
+    unit = max(float(np.abs(reward).max(initial=0.0)), 1e-100)
+    reward = reward / unit
     mean = np.bincount(pair, weights=reward, minlength=len(counts)) / n
     square = np.bincount(pair, weights=(reward - mean[pair]) ** 2, minlength=len(counts)) / n
-    return mean, np.sqrt(square)
+    return unit * mean, unit * np.sqrt(square)
 
 
 def _successors(episodes: Episodes, decided: Integers, horizon: int, truncated: str) -> tuple[Booleans, Integers]:

@@ -1,4 +1,4 @@
-"""Fitted Q evaluation: returns by regression on features, for states that do not come back.
+"""Fitted Q evaluation: returns by regression on features, for states that do not recur.
 
 Q-hat(x, a) is any scikit-learn regressor of (features of the row, step, action) on r + gamma sum_a' pi_e(a'|x') Q-hat
 (x', a'), fitted again with its own predictions as often as the longest episode has decisions (Le, Voloshin and Yue,
@@ -19,8 +19,8 @@ from semiope._extras import need
 from semiope._memory import refuse_beyond_memory
 from semiope._options import check_count
 from semiope.data.episodes import Episodes
-from semiope.errors import OptionError, SchemaError, nearest
-from semiope.models.folds import FOLDS
+from semiope.errors import OptionError, SchemaError, count, nearest
+from semiope.models.folds import FOLDS, refuse_alone
 from semiope.models.study import Study
 
 # Predictions that change by less than this share of their spread are settled.
@@ -53,6 +53,8 @@ class FittedQ:
 
     def fit(self, study: Study, fold: int) -> Floats:
         """Predict Q-hat of every action in every row from the rows of other folds."""
+        if study.fold is not None:
+            refuse_alone(study.episodes.n_episodes)
         design = _Design(study, matrix(study.episodes, self.features))
         decisions = study.decisions
         row, reward = decisions.row, decisions.episodes.reward
@@ -109,7 +111,7 @@ def _numbers(episodes: Episodes, column: Any, name: str) -> Floats:
     wrong = np.flatnonzero(~np.isfinite(values) & (episodes.action >= 0))
     if len(wrong):
         raise SchemaError(
-            f"episodes: column {name!r} is missing or not finite in {len(wrong):,} rows with a decision. First: "
+            f"episodes: column {name!r} is missing or not finite in {count(len(wrong), 'row')} with a decision. First: "
             f"{episodes.describe_row(int(wrong[0]))}. Fill the gaps, or use a feature without any."
         )
     return np.where(np.isfinite(values), values, 0.0)

@@ -62,6 +62,11 @@ class GivenReturns:
         episodes = logbook.episodes
         check_size(episodes.n_steps, len(logbook.actions), "model")
         found = np.full((episodes.n_steps, len(logbook.actions)), np.nan)
+        for name, words, others in (("state", self.states, episodes.states), ("action", self.actions, logbook.actions)):
+            if words is not None and not words.comparable(others):
+                raise SchemaError(
+                    f"model: its {name}s are {words.kind}, those of the episodes {others.kind}. Use the same labels."
+                )
         known = logbook.actions.positions_of(self.actions)[self.action]
         if self.labels is not None:
             assert self.step is not None
@@ -69,11 +74,6 @@ class GivenReturns:
             found[row[known != ABSENT], known[known != ABSENT]] = self.value[known != ABSENT]
             return found
         assert self.states is not None
-        if not self.states.comparable(episodes.states):
-            raise SchemaError(
-                f"model: column 'state' holds {self.states.kind}, that of the episodes {episodes.states.kind}. "
-                "Use the same labels in both."
-            )
         state = episodes.states.positions_of(self.states)[self.place]
         kept = (known != ABSENT) & (state != ABSENT)
         step = np.zeros(len(state), dtype=np.int64) if self.step is None else self.step.astype(np.int64)

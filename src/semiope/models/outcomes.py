@@ -18,7 +18,7 @@ from semiope.errors import SHOWN, OptionError, SchemaError, nearest
 from semiope.models.case import Case, Records
 from semiope.models.decisions import some_of
 from semiope.models.fitted import FittedQ
-from semiope.models.folds import FOLDS
+from semiope.models.folds import FOLDS, refuse_alone
 from semiope.models.given import GivenReturns
 from semiope.models.level import together
 from semiope.models.places import Places
@@ -76,6 +76,7 @@ class Counted:
         key = fold, (id(study.episodes), study.gamma, labels)
         if key not in self._records:
             decisions = study.decisions
+            refuse_alone(study.episodes.n_episodes)
             _refuse_pauses(study)
             kept = study.train(fold)[decisions.row[decisions.episodes.offsets[:-1]]]
             records = None
@@ -185,7 +186,7 @@ def read_model(model: Any, features: Any = None) -> Outcomes:
     named = isinstance(model, str)
     if features is not None and not (named and model in REGRESSORS):
         known = ", ".join(REGRESSORS)
-        raise OptionError(f"features: they are for models by regression, model={known}; or use so.FittedQ.")
+        raise OptionError(f"features: they go with a model by name, {known}; a so.FittedQ has its own.")
     if isinstance(model, Outcomes):
         return model
     if named and model == "empirical":

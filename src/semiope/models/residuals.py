@@ -70,7 +70,7 @@ def means(residual: Floats, known: Booleans, pair: Integers) -> Floats:
             mean = float(residual[own].mean())
             sums = np.bincount(of_answer, weights=residual[own] - mean)
             error = float(np.sum(sums**2)) / len(of_answer) ** 2 * len(pairs) / (len(pairs) - 1)
-            found[flag] = mean * max(0.0, 1 - error / mean**2) if mean else 0.0
+            found[flag] = mean * max(0.0, 1 - error / mean / mean) if mean else 0.0
     return found
 
 

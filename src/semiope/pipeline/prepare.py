@@ -11,7 +11,7 @@ from semiope.data.episodes import Episodes
 from semiope.errors import OptionError
 from semiope.models.outcomes import Counted, Given
 from semiope.models.study import Outcomes
-from semiope.policies.policy import AnyPolicy
+from semiope.policies.policy import AnyPolicy, Policy
 from semiope.repair.mend import Workshop
 from semiope.weights.auto import choose_weights
 from semiope.weights.split import ESTIMATED
@@ -56,7 +56,8 @@ def prepare(
         notes: list[str] = []
         doubts: list[str] = []
         kind = weights
-        regression = None if isinstance(model, Counted | Given) else model
+        by_state = isinstance(model, Counted) or (isinstance(model, Given) and isinstance(policies[name], Policy))
+        regression = None if by_state else model
         if own is not None and (steps or own.said is not None):
             own, done, notes, doubts = workshop.mend(name, own, steps, regression)
         if auto:

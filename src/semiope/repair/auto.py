@@ -18,6 +18,8 @@ from semiope.repair.fill import questions
 Steps = list[tuple[str, str]]
 # Differences count from so many standard errors on.
 DEVIATIONS = 2.0
+# Whose returns answers are is judged over states: it takes this many, and so many standard errors (5%, one-sided).
+STATES, SURE = 10, 1.64
 # Fewer questions left open, and less noise beside the spread of returns, are no reason for a model.
 COMPLETE, QUIET = 0.995, 0.05
 
@@ -51,18 +53,18 @@ def choose(annotations: Annotations, case: Case) -> tuple[Steps, list[str]]:
     steps: Steps = []
     reasons = []
 
-    def take(name: str, why: str) -> None:
-        steps.append((name, ""))
-        reasons.append(f"repair: {name}, because {why}.")
+    def take(name: str, why: str, option: str = "") -> None:
+        steps.append((name, option))
+        reasons.append(f"repair: {name}{':' if option else ''}{option}, because {why}.")
 
     if look.annotators > 1:
         take("pool", f"there are {look.annotators} annotators, each with a bias and noise of their own")
     elif look.biased:
         off = f"{look.level.bias:+.3g} (standard error {look.level.error:.2g})"
         take("pool", f"answers about what was logged are off by {off} in the mean")
-    if look.today > DEVIATIONS:
+    if look.today > SURE:
         by = f"{look.today:.1f} standard errors"
-        take("convert", f"the answers fit returns of today's policy better than those of this one ({by})")
+        take("convert", f"the answers fit returns of today's policy better than those of this one ({by})", "state")
     if look.share < COMPLETE:
         take("model", f"{look.share:.0%} of what the policy would do otherwise is annotated")
     elif look.noise > QUIET * look.spread:
@@ -80,7 +82,7 @@ def look_at(annotations: Annotations, case: Case) -> Look | None:
     mdp = records.empirical.mdp
     at, value = records.counterfactual(annotations)
     today = _closeness_to_today(case, at, value)
-    about = Case(records, case.policy, case.name, today > DEVIATIONS)
+    about = Case(records, case.policy, case.name, today > SURE)
     _, parts = predict(at, value - at.read(about.expected), mdp.available, mdp.horizon)
     who = 1 if annotations.annotator is None else len(annotations.annotator.unique())
     decided = records.rows.action >= 0
@@ -94,16 +96,18 @@ def _closeness_to_today(case: Case, at: Places, value: Floats) -> float:
     """By how many standard errors answers about logged pairs fit returns of today's policy better, levels aside."""
     records = case.records
     known = records.empirical.mdp.available[at.state, at.action]
-    if known.sum() < 2:
+    states = len(np.unique(at.state[known]))
+    if states < STATES:
         return 0.0
-    squares = []
-    for returns in (case.returns, records.behavior_returns):
-        off = (value - at.read(returns))[known]
-        squares.append((off - off.mean()) ** 2)
+    off = [(value - at.read(returns))[known] for returns in (case.returns, records.behavior_returns)]
+    unit = max(*(float(np.abs(x).max()) for x in off), 1e-100)
+    squares = [((x - x.mean()) / unit) ** 2 for x in off]
     better = squares[0] - squares[1]
     by_state = np.bincount(at.state[known], weights=better - better.mean())
-    error = float(np.sqrt(np.sum(by_state**2)))
-    return float(better.sum()) / error if error else 0.0
+    # Answers of a state go together, but not less apart than answers at all do.
+    scatter = max(float(np.sum(by_state**2)), float(np.sum((better - better.mean()) ** 2)))
+    error = float(np.sqrt(scatter * states / (states - 1)))
+    return float(better.sum()) / error if error > 1e-12 * len(better) else 0.0
 
 
 def _share(case: Case, at: Places) -> float:

@@ -37,7 +37,10 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
     if said is None:
         return annotations, []
     if case.regression is not None:
-        raise OptionError("annotations: rewards and preferences become returns by states that come back, not features.")
+        raise OptionError(
+            "annotations: rewards and preferences become returns by counting what follows a state, and returns are not "
+            "counted by state here. Leave these rows out, or use model='empirical'."
+        )
     records = case.records
     places, row = records.places(annotations), records.rows_of(annotations)
     ids = records.empirical.mdp.actions.positions_of(annotations.actions)
@@ -60,10 +63,12 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
         )
     other = np.where(said.versus >= 0, ids[said.versus], taken)
     _refuse_same(annotations, preferred & (other == places.action))
-    known = ~preferred & (taken != places.action)
-    returns = together(case, _part(places, known), value[known])[0] if known.any() else case.expected
+    told = ~preferred & (taken != places.action)
+    returns = together(case, _part(places, told), value[told])[0] if told.any() else case.expected
+    known = records.empirical.mdp.available.copy()
+    known[places.state[told], places.action[told]] = True
     given = Comparisons(_part(places, preferred), other[preferred], annotations.value[preferred])
-    found = fitted(case, returns, given)
+    found = fitted(case, returns, given, known)
     notes.append(_told(found, int(preferred.sum())))
     case.doubts.extend(_doubts(found, case))
     return _joined(plain, annotations, case, row[preferred], given, returns, found), notes
@@ -110,7 +115,7 @@ def _joined(
         "std": np.maximum(found.std[state, actions], _LEAST),
     }  # fmt: skip
     if annotations.annotator is not None:
-        table["annotator"] = pa.array(["preferences"] * len(rows))
+        table["annotator"] = pa.array(["(preferences)"] * len(rows))
     new = pa.table(table)
     if not len(plain):
         return Annotations.from_arrow(new)
@@ -159,14 +164,14 @@ def _refuse_same(annotations: Annotations, wrong: Booleans) -> None:
     if wrong.any():
         first = int(np.argmax(wrong))
         raise SchemaError(
-            f"annotations: {count(int(wrong.sum()), 'preference')} compare the action taken with itself. First: row "
+            f"annotations: {count(int(wrong.sum()), 'preference')} of the action taken to itself. First: row "
             f"{first} (action {annotations.actions[int(annotations.action[first])]!r}). Name the other action in "
             "'versus'; if it is empty, the action taken is meant."
         )
 
 
 def _told(found: Preferred, n: int) -> str:
-    scale = f" Experts tell returns apart that differ by {found.beta:.2g}." if found.found else ""
+    scale = f" Their scale, in units of return: beta {found.beta:.2g}." if found.found else ""
     return f"preference: {count(n, 'answer')} fitted (Bradley-Terry).{scale}"
 
 

@@ -46,7 +46,7 @@ class Workshop:
             for step, _ in steps:
                 if step not in BY_REGRESSION:
                     raise OptionError(
-                        f"repair: {step} needs states that come back, and returns are not counted by state here "
+                        f"repair: {step} needs states that recur, and returns are not counted by state here "
                         f"({model.told}). With such a model there is: {', '.join(BY_REGRESSION)}."
                     )
         return repaired(annotations, self.case(name, model), steps)

@@ -38,7 +38,7 @@ def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annot
 
 
 def _by_regression(annotations: Annotations, regression: Regression) -> tuple[Annotations, str]:
-    """The same for states that do not come back: returns fitted on features, and a fit of what answers say beyond."""
+    """The same for states that do not recur: returns fitted on features, and a fit of what answers say beyond."""
     study = replace(regression.study, logbook=regression.logbook(annotations))
     aligned = study.logbook.annotations
     fitted = regression.model.fit(study, 0)

@@ -3,8 +3,9 @@
 In a state, action a is preferred to b with probability 1 / (1 + exp(-(Q_t(s, a) - Q_t(s, b)) / beta)), Q_t(s, a) =
 Q-hat_t(s, a) + d(s, a). Q-hat are the returns that logs (and answers that are returns) tell; d is what they miss, with
 a prior of mean 0 and the variance of Q-hat: that of returns over the number of logs or, for a pair never logged, that
-between actions. beta, how sharply experts tell returns apart, is what makes the preferences most likely where returns
-are known (d integrated out, in the usual approximation of a logistic by a normal curve). d is then the mode of its
+between actions. beta, how sharply experts tell returns apart, is what makes the preferences most likely among actions
+whose returns are known (what little is not known of them integrated out, in the usual approximation of a logistic by a
+normal curve); comparisons with others say nothing about it. d is then the mode of its
 posterior, found by Newton's method in each state, and the posterior's standard deviation goes into `std`.
 
 Preferences may go in circles; their likelihood has a maximum all the same. Sets of actions that no comparison connects
@@ -17,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers
 from semiope._compiled import compiled
 from semiope.models.case import Case
 from semiope.models.places import Places
 
-SPAN = 1e3  # beta is sought this many times below and above the spread of returns
+SPAN = 1e2  # beta is sought this many times below and above the spread of returns
 ROUNDS = 50
 
 
@@ -47,26 +48,12 @@ class Preferred(NamedTuple):
     apart: Integers
 
 
-def fitted(case: Case, returns: Floats, given: Comparisons) -> Preferred:
-    """Fit the preferences on top of the returns known, (horizon, n_states, n_actions)."""
-    from scipy.optimize import minimize_scalar
-
+def fitted(case: Case, returns: Floats, given: Comparisons, known: Booleans) -> Preferred:
+    """Fit the preferences on top of the returns known, (horizon, n_states, n_actions); `known` flags the pairs."""
     at, other = given.at, given.other
     prior = _prior(case, returns)
     ahead = at.read(returns) - returns[at.step, at.state, other]
-    unsure = prior[at.state, at.action] + prior[at.state, other]
-    size = max(float(np.sqrt(np.mean(ahead**2 + unsure))), 1e-12)
-
-    def surprise(log_beta: float) -> float:
-        """Minus the log likelihood for one beta."""
-        reach = np.sqrt(np.exp(2 * log_beta) + np.pi * unsure / 8)
-        return float(np.sum(np.logaddexp(0.0, -ahead / reach) + (1 - given.value) * ahead / reach))
-
-    ends = np.log(size / SPAN), np.log(size * SPAN)
-    best = minimize_scalar(surprise, bounds=ends, method="bounded", options={"xatol": 1e-3})
-    # Told nothing about the scale, as where all are ties or contradict the returns, the likelihood only falls.
-    found = surprise(float(best.x)) < surprise(ends[1]) - 0.5
-    beta = float(np.exp(best.x))
+    beta, found = _scale(ahead, prior[at.state, at.action] + prior[at.state, other], given, known)
     order = np.argsort(at.state, kind="stable")
     states, starts = np.unique(at.state[order], return_index=True)
     correction, variance = np.zeros_like(prior), prior.copy()
@@ -75,6 +62,27 @@ def fitted(case: Case, returns: Floats, given: Comparisons) -> Preferred:
         ahead[order], given.value[order], beta, prior, correction, variance,
     )  # fmt: skip
     return Preferred(correction, np.sqrt(variance), beta, found, _apart(given, prior.shape[1], states))
+
+
+def _scale(ahead: Floats, unsure: Floats, given: Comparisons, known: Booleans) -> tuple[float, bool]:
+    """beta, and whether the preferences tell it: by those between actions whose returns are known."""
+    from scipy.optimize import minimize_scalar
+
+    size = max(float(np.sqrt(np.mean(ahead**2 + unsure))), 1e-12)
+    told = known[given.at.state, given.at.action] & known[given.at.state, given.other]
+    if not told.any():
+        return size, False
+    ahead, unsure, value = ahead[told], unsure[told], given.value[told]
+
+    def surprise(log_beta: float) -> float:
+        """Minus the log likelihood for one beta."""
+        reach = np.sqrt(np.exp(2 * log_beta) + np.pi * unsure / 8)
+        return float(np.sum(np.logaddexp(0.0, -ahead / reach) + (1 - value) * ahead / reach))
+
+    ends = np.log(size / SPAN), np.log(size * SPAN)
+    best = minimize_scalar(surprise, bounds=ends, method="bounded", options={"xatol": 1e-3})
+    # Told nothing about the scale, as where all are ties or contradict the returns, the likelihood only falls.
+    return float(np.exp(best.x)), surprise(float(best.x)) < surprise(ends[1]) - 0.5
 
 
 def _prior(case: Case, returns: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -35,7 +36,7 @@ STEPS = {
 }
 
 
-# What needs no states that come back, if returns are modelled by regression on features.
+# What needs no states that recur, if returns are modelled by regression on features.
 BY_REGRESSION = ("model",)
 # The steps are chosen by what the answers look like.
 AUTO = [("auto", "")]
@@ -45,7 +46,7 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
     """Names and options of the steps in 'pool,convert:authors' or a list of such words."""
     if repair is not None and not isinstance(repair, str | Sequence):
         raise OptionError(f"repair: {repair!r} is no list of steps. Known: {', '.join(STEPS)}.")
-    words = repair.split(",") if isinstance(repair, str) else list(repair or ())
+    words = re.split(r"[,\s]+", repair.strip()) if isinstance(repair, str) else list(repair or ())
     if [str(word).strip().lower() for word in words] == ["auto"]:
         return AUTO
     found: list[tuple[str, str]] = []
@@ -90,6 +91,10 @@ def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, st
         before = any(later == "convert" for later, _ in steps[place:])
         annotations, note = STEPS[name].function(annotations, replace(case, about_today=before), option)
         notes.append(note)
+    if steps:
+        notes.append(
+            "standard errors take the repaired answers as given; what the repair does not know is not in them."
+        )
     notes = [f"policy {case.name!r}: {note}" for note in notes]
     return Mended(annotations, [f"{name}:{option}" if option else name for name, option in steps], notes, case.doubts)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from semiope.data.annotations import Annotations
-from semiope.errors import count
 from semiope.models.case import Case
 from semiope.policies.policy import Policy
 from semiope.repair.auto import look_at
@@ -22,7 +21,7 @@ def choose_weights(annotations: Annotations | None, case: Case) -> tuple[str, st
     if not isinstance(case.policy, Policy):
         return "equal", "weights: equal, because variances need a model, and this policy is given row by row."
     if n_episodes < FEW:
-        return "equal", f"weights: equal, because {count(n_episodes, 'episode')} are too few to estimate variances."
+        return "equal", f"weights: equal, because {n_episodes:,} episodes are too few to estimate variances."
     look = look_at(annotations, case)
     if look is None:
         return "equal", "weights: equal, because no answer is about an action that was not taken."

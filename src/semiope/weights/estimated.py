@@ -29,6 +29,8 @@ from semiope.weights.split import SplitWeights
 PRIOR = 5.0
 # No variance is taken to be less than this share of the mean one.
 LEAST = 1e-6
+# Standard deviations count up to so many times the largest return.
+MOST = 1e6
 
 
 class Known(NamedTuple):
@@ -44,51 +46,14 @@ class Known(NamedTuple):
     fold: Integers
 
 
-def estimated_weights(
-    kind: str, logbook: Logbook, cells: Cells, behavior: Floats, known: Known, *, centred: bool = False
-) -> SplitWeights:
-    """Weights of one policy; `behavior` is pi_b per cell and action. `centred`: means are taken off beforehand."""
-    episodes, annotations = logbook.episodes, logbook.annotations
-    decided = np.flatnonzero(episodes.action != ABSENT)
-    n_folds, n_actions = int(known.fold.max()) + 1, len(logbook.actions)
-    refuse_beyond_memory(40.0 * n_folds * len(cells) * n_actions**2, "weights by variance", "Use weights='equal'.")
-    code, groups = number(known.fold[decided].astype(np.int64) * len(cells) + cells.of_row[decided])
-    fold, cell = np.divmod(groups, len(cells))
-    step = np.zeros(len(cells), dtype=np.int64) if cells.step is None else cells.step
-    taken = episodes.action[decided]
-    own = Entries(known.fold[decided], cells.of_row[decided], taken)
-    answers = Entries(known.fold[annotations.row], cells.of_row[annotations.row], annotations.action)
-    paid = known.outcome[decided] - known.returns[decided, taken]
-    told = annotations.value - known.returns[annotations.row, annotations.action]
-    shape = (n_folds, len(cells), n_actions)
-    v_paid = _variances(paid, own, shape, step)
-    v_told = (
-        _variances(told, answers, shape, step)
-        if annotations.std is None
-        else (_means(annotations.std**2, answers, shape, step))
-    )
-    variance = np.where(np.eye(n_actions, dtype=bool), v_paid[fold, cell, None, :], v_told[fold, cell, None, :])
-    variance = np.maximum(variance, LEAST * float(np.mean(paid**2)))
-    times = np.bincount(code, minlength=len(groups)).astype(np.float64)[:, None]
-    mean, probs = np.zeros((2, len(groups), n_actions))
-    np.add.at(mean, code, known.returns[decided])
-    np.add.at(probs, code, known.probs[decided])
-    mean = np.zeros_like(mean) if centred else mean / times
-    chance = _chances(logbook, own, answers, shape)[fold, cell]
-    there = chance > 0
-    scatter = (variance + (1 - chance) * mean[:, None, :] ** 2) / np.where(there, chance, 1.0)
-    if kind == "inverse-variance":
-        factors = np.where(there, 1 / scatter, 0.0)
-        total = np.einsum("ga,gai->gi", behavior[cell], factors)[:, None, :]
-        factors = safe_ratio(factors, np.broadcast_to(total, factors.shape))
-    else:
-        factors = np.zeros_like(variance)
-        solve_each(behavior[cell], probs / times, mean, scatter, there, factors)
-    factors = factors / np.where(there, chance, 1.0)
-    weight_taken = np.ones(episodes.n_steps)
-    weight_taken[decided] = factors[code, taken, taken]
-    place = np.searchsorted(decided, annotations.row)
-    return SplitWeights(weight_taken, factors[code[place], taken[place], annotations.action])
+class Moments(NamedTuple):
+    """What the weights of a group of rows, a cell in a fold, rest on; the last two axes are action taken and action."""
+
+    behavior: Floats
+    evaluation: Floats
+    mean: Floats
+    variance: Floats
+    chance: Floats
 
 
 class Entries(NamedTuple):
@@ -97,6 +62,81 @@ class Entries(NamedTuple):
     fold: Integers
     cell: Integers
     action: Integers
+
+
+def estimated_weights(
+    kind: str, logbook: Logbook, cells: Cells, behavior: Floats, known: Known, *, centred: bool = False
+) -> SplitWeights:
+    """Weights of one policy; `behavior` is pi_b per cell and action. `centred`: means are taken off beforehand."""
+    episodes, annotations = logbook.episodes, logbook.annotations
+    decided = np.flatnonzero(episodes.action != ABSENT)
+    code, groups = number(known.fold[decided].astype(np.int64) * len(cells) + cells.of_row[decided])
+    fold, cell = np.divmod(groups, len(cells))
+    moments = _moments(logbook, cells, behavior, known, (decided, code, fold, cell))
+    if centred:
+        moments = moments._replace(mean=np.zeros_like(moments.mean))
+    factors = _factors(kind, moments)
+    taken, place = episodes.action[decided], np.searchsorted(decided, annotations.row)
+    weight_taken = np.ones(episodes.n_steps)
+    weight_taken[decided] = factors[code, taken, taken]
+    return SplitWeights(weight_taken, factors[code[place], taken[place], annotations.action])
+
+
+def _factors(kind: str, moments: Moments) -> Floats:
+    """u of each group; what is never annotated has none."""
+    there = moments.chance > 0
+    chance = np.where(there, moments.chance, 1.0)
+    scatter = (moments.variance + (1 - chance) * moments.mean[:, None, :] ** 2) / chance
+    if kind == "inverse-variance":
+        q = np.where(there, 1 / scatter, 0.0)
+        total = np.einsum("ga,gai->gi", moments.behavior, q)[:, None, :]
+        q = safe_ratio(q, np.broadcast_to(total, q.shape))
+    else:
+        q = np.zeros_like(scatter)
+        solve_each(moments.behavior, moments.evaluation, moments.mean, scatter, there, q)
+    found: Floats = q / chance
+    return found
+
+
+def _moments(
+    logbook: Logbook,
+    cells: Cells,
+    behavior: Floats,
+    known: Known,
+    rows: tuple[Integers, Integers, Integers, Integers],
+) -> Moments:
+    """Moments of each group, from other folds but for pi_b and pi_e, in units of the largest return.
+
+    `rows` are those with a decision, the group of each, and the fold and cell of each group.
+    """
+    episodes, annotations = logbook.episodes, logbook.annotations
+    decided, code, fold, cell = rows
+    shape = (int(known.fold.max()) + 1, len(cells), len(logbook.actions))
+    refuse_beyond_memory(80.0 * float(np.prod(shape)) * shape[2], "weights by variance", "Use weights='equal'.")
+    step = np.zeros(len(cells), dtype=np.int64) if cells.step is None else cells.step
+    taken = episodes.action[decided]
+    own = Entries(known.fold[decided], cells.of_row[decided], taken)
+    answers = Entries(known.fold[annotations.row], cells.of_row[annotations.row], annotations.action)
+    unit = max(*(float(np.abs(x).max()) for x in (known.outcome[decided], annotations.value, known.returns)), 1e-100)
+    returns = known.returns / unit
+    paid = known.outcome[decided] / unit - returns[decided, taken]
+    told = annotations.value / unit - returns[annotations.row, annotations.action]
+    v_paid = _variances(paid, own, shape, step)
+    if annotations.std is None:
+        v_told = _variances(told, answers, shape, step)
+    else:
+        v_told = _means(np.square(np.minimum(annotations.std / unit, MOST)), answers, shape, step)
+    diagonal = np.eye(shape[2], dtype=bool)
+    variance = np.where(diagonal, v_paid[fold, cell, None, :], v_told[fold, cell, None, :])
+    # Without any scatter, all count the same.
+    floor = LEAST * max(float(np.mean(paid**2)), float(np.mean(told**2)), float(variance.max()))
+    variance = np.maximum(variance, floor) if floor > 0 else np.ones_like(variance)
+    times = np.bincount(code, minlength=len(cell)).astype(np.float64)[:, None]
+    mean, probs = np.zeros((2, len(cell), shape[2]))
+    np.add.at(mean, code, returns[decided])
+    np.add.at(probs, code, known.probs[decided])
+    chance = _chances(logbook, own, answers, shape)[fold, cell]
+    return Moments(behavior[cell], probs / times, mean / times, variance, chance)
 
 
 def _variances(residual: Floats, at: Entries, shape: tuple[int, int, int], step: Integers) -> Floats:

@@ -161,7 +161,8 @@ def _with_free(behavior: Floats, variance: Floats, z: Floats, free: Booleans) ->
         if system[i, i] == 0:
             system[i, i], needed[i] = 1.0, 0.0
     price = np.zeros(n)
-    price[:] = np.linalg.solve(system, needed)
+    if np.isfinite(system).all():
+        price[:] = np.linalg.solve(system, needed)
     for a in range(n):
         total, inner = 1.0, 0.0
         for i in range(n):
