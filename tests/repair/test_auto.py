@@ -139,3 +139,47 @@ def test_kinds_and_gaps_do_not_confuse_the_choice(world: Any) -> None:
     found = so.evaluate(episodes, policy, annotations=gaps, **options)
     assert "column 'annotator' has gaps" in reasons(found)
     assert "pool" not in found.settings["repair"]
+
+
+def test_noise_in_few_states_is_no_reason_to_convert() -> None:
+    """One, three and twelve states of pure noise, right answers: converting is chosen hardly ever."""
+    for states in (1, 3, 12):
+        chosen = 0
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            n = 120
+            episodes = so.Episodes.from_arrays(
+                episode=np.repeat(range(n), 2), step=[0, 1] * n, state=rng.integers(states, size=2 * n),
+                action=rng.integers(2, size=2 * n), reward=rng.normal(size=2 * n),
+            )  # fmt: skip
+            policy = so.Policy.from_table(np.tile([0.1, 0.9], (states, 1)))
+            rows = np.arange(2 * n)
+            answers = so.Annotations.from_arrays(
+                episode=rows // 2, step=rows % 2, action=1 - episodes.action, value=rng.normal(size=2 * n)
+            )
+            found = so.evaluate(episodes, policy, annotations=answers, repair="auto", estimators=["c-pdis"])
+            chosen += "convert:state" in found.settings["repair"]
+        assert chosen <= 2
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e150])
+def test_auto_with_extreme_answers(size: float) -> None:
+    world = tree.tree(4)
+    episodes = world.sample(300, seed=1)
+    answers = world.annotate(episodes, "uniform", annotators=so.Annotator(std=0.1, ratio=0.5), seed=1)
+    table = answers.to_arrow().set_column(3, "value", [answers.value * size])
+    found = so.evaluate(
+        episodes, world.policies["uniform"], annotations=so.Annotations.from_arrow(table), repair="auto",
+        weights="auto", estimators=["c-pdis", "dm+"],
+    )  # fmt: skip
+    assert all(np.isfinite(estimate.value) for estimate in found.values())
+
+
+def test_answers_for_several_policies_are_noted_however_they_are_repaired() -> None:
+    world = tree.tree(3)
+    episodes = world.sample(200, seed=1)
+    answers = world.annotate(episodes, "uniform", seed=1)
+    policies = {"a": world.policies["uniform"], "b": world.policies["always-y"]}
+    found = so.evaluate(episodes, policies, annotations=answers, repair="model", estimators=["c-pdis"])
+    assert "the same annotations were used for several policies" in reasons(found["a"])
+    assert "standard errors take the repaired answers as given" in reasons(found["a"])

@@ -151,3 +151,30 @@ def test_one_policy_after_the_other_or_all_at_once() -> None:
         for estimator in alone:
             assert alone[estimator].value == together[name][estimator].value
     assert together[names[0]].settings["weights"] == "optimal"
+
+
+@pytest.mark.parametrize("kind", ["optimal", "inverse-variance"])
+@pytest.mark.parametrize(
+    ("rewards", "value", "std"),
+    [
+        (1.0, 2.0, None),  # nothing scatters
+        (0.0, 0.0, None),
+        (1e-200, 2e-200, None),
+        (1e200, -1e200, None),
+        (1.0, 2.0, 1e200),
+        (1.0, 2.0, 1e-200),
+    ],
+)
+def test_extremes_come_to_a_number(kind: str, rewards: float, value: float, std: float | None) -> None:
+    """Policy c: what was told of it, whatever the weights; warnings are errors here."""
+    n = 40
+    episodes = so.Episodes.from_arrays(
+        episode=range(n), step=[0] * n, state=["s"] * n, action=["a", "b"] * (n // 2), reward=[rewards] * n
+    )
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["c"], "prob": [1.0]})
+    more = {} if std is None else {"std": [std] * n}
+    answers = so.Annotations.from_arrays(episode=range(n), step=[0] * n, action=["c"] * n, value=[value] * n, **more)
+    found = so.evaluate(episodes, policy, annotations=answers, weights=kind, estimators=["c-pdis", "c-pdwis", "dm+"])
+    for name in ("c-pdis", "c-pdwis"):
+        assert found[name].value == pytest.approx(value, rel=1e-9), name
+    assert np.isfinite(found["dm+"].value)
