@@ -78,6 +78,15 @@ class Records:
         return np.where(mdp.terminal, mdp.reward[:, 0], worth)
 
     @cached_property
+    def scatter(self) -> float:
+        """Root mean square of observed returns minus what the model expects of today's policy, over all decisions."""
+        decided = np.flatnonzero(self.rows.action >= 0)
+        at = Places(*(ids[decided] for ids in self.rows))
+        off = self.returns_from(decided) - at.read(self.behavior_returns)
+        unit = max(float(np.abs(off).max()), 1e-100)
+        return unit * float(np.sqrt(np.mean((off / unit) ** 2)))
+
+    @cached_property
     def rows(self) -> Places:
         """Where each row lies in the model."""
         return places_of_rows(self.empirical.mdp, self.episodes)

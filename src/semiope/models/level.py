@@ -7,7 +7,8 @@ Where logs never saw a pair, the model takes the answers' word, and passes it on
 
 Answers about pairs that were logged can then be held against the logs. If all are too high by b, so is Q-tilde where
 paths leave the logs for sure, and not at all where they never do: g - Q-tilde = b (1 - kappa) + noise with kappa(s, a)
-the discounted probability of leaving. That tells b, without anybody being asked about actions that were taken.
+the discounted probability of leaving. That tells b, if it is the same everywhere, without anybody being asked about
+actions that were taken.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from semiope.models import planning
 from semiope.models.case import Case
 from semiope.models.places import Places
 from semiope.models.residuals import Components, predict
+
+# Answers are judged where paths stay in the logs with at least this probability.
+SHARE = 0.5
 
 
 class Level(NamedTuple):
@@ -53,27 +57,35 @@ def together(case: Case, at: Places, value: Floats, *, unbias: bool = False) -> 
 def common_bias(case: Case, at: Places, value: Floats) -> Level:
     """How much too high all answers are, judged by those about pairs that were logged; infinite error if none is.
 
-    The error has two parts: scatter between states, and what the logs themselves know of their level, the standard
-    error of their mean return.
+    Answers about pairs from which most paths leave the logs are not looked at: there, answers would be held against
+    answers, and a bias in those about pairs never logged would come out many times as large, with the sign changed.
+    The error has two parts: scatter between states or, if that is more, what the returns of each pair logged n times
+    are known by, their scatter over n; and what the logs know of their level, the standard error of their mean return.
     """
     return _bias(case, at, value, _informed(case, at, value))
 
 
 def _bias(case: Case, at: Places, value: Floats, informed: Floats) -> Level:
     mdp = case.records.empirical.mdp
-    known = mdp.available[at.state, at.action]
-    off = (value - at.read(informed))[known]
-    share = 1 - at.read(_leaving(case))[known]
-    total = float(share @ share)
-    if not total > 1e-9 * len(share):
+    share = 1 - at.read(_leaving(case))
+    judged = mdp.available[at.state, at.action] & (share >= SHARE)
+    off, share, state = (value - at.read(informed))[judged], share[judged], at.state[judged].astype(np.int64)
+    if not len(off):
         return Level(0.0, np.inf)
-    outcomes = case.records.returns_from(case.records.episodes.offsets[:-1])
+    total = float(share @ share)
+    records = case.records
+    outcomes = records.returns_from(records.episodes.offsets[:-1])
     # In units of the largest number, so that squares of extreme answers stay in range.
     unit = max(float(np.abs(off).max()), float(np.abs(outcomes).max()), 1e-100)
     off, outcomes = off / unit, outcomes / unit
     bias = float(share @ off) / total
-    by_state = np.bincount(at.state[known], weights=share * (off - bias * share))
-    error = float(np.sqrt(np.sum(by_state**2) / total**2 + outcomes.var() / len(outcomes)))
+    by_state = np.bincount(state, weights=share * (off - bias * share))
+    n_states = len(np.unique(state))
+    between = float(np.sum(by_state**2)) * float(n_states) / float(max(n_states - 1, 1))
+    pairs = np.bincount(state * mdp.n_actions + at.action[judged], weights=share, minlength=mdp.reward.size)
+    per_pair = pairs**2 / np.maximum(records.empirical.counts.ravel(), 1)
+    logged = float(np.sum(per_pair)) * (records.scatter / unit) ** 2
+    error = float(np.sqrt(max(between, logged) / total**2 + outcomes.var() / len(outcomes)))
     return Level(unit * bias, unit * error)
 
 

@@ -24,6 +24,7 @@ from semiope.models.level import together
 from semiope.models.places import Places
 from semiope.models.residuals import predict
 from semiope.models.study import Outcomes, Study
+from semiope.policies.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,7 @@ class Counted:
             decisions = study.decisions
             refuse_alone(study.episodes.n_episodes)
             _refuse_pauses(study)
+            _refuse_late_starts(study)
             kept = study.train(fold)[decisions.row[decisions.episodes.offsets[:-1]]]
             records = None
             if kept.any():
@@ -98,6 +100,17 @@ def _refuse_pauses(study: Study) -> None:
             f"model: {study.episodes.describe_row(int(decisions.row[wrong[0]]) + 1)} has no action but lies between "
             "decisions; a model can only be counted where such rows come first or last. Use a model by regression on "
             "features (so.FittedQ), or one of your own."
+        )
+
+
+def _refuse_late_starts(study: Study) -> None:
+    """Fail where a policy per step meets rows without a decision before the first one: the model counts decisions."""
+    late = study.episodes.step[study.decisions.row] != study.decisions.step
+    if isinstance(study.policy, Policy) and study.policy.step is not None and late.any():
+        first = int(study.decisions.row[int(np.argmax(late))])
+        raise SchemaError(
+            f"model: {study.episodes.describe_row(first)} comes after rows without a decision, and the policy is given "
+            "per step; a model counted from the logs counts decisions. Use a model of your own."
         )
 
 

@@ -24,7 +24,7 @@ from semiope.models.case import Case
 from semiope.models.places import Places
 
 SPAN = 1e2  # beta is sought this many times below and above the spread of returns
-ROUNDS = 50
+ROUNDS = 200
 
 
 class Comparisons(NamedTuple):
@@ -73,6 +73,10 @@ def _scale(ahead: Floats, unsure: Floats, given: Comparisons, known: Booleans) -
     if not told.any():
         return size, False
     ahead, unsure, value = ahead[told], unsure[told], given.value[told]
+    # Differences of estimates are larger than those of what they estimate: back to the mean, by their reliability.
+    true = max(float(np.mean(ahead**2 - unsure)), 1e-3 * float(np.mean(ahead**2)))
+    reliability = true / (true + unsure)
+    ahead, unsure = reliability * ahead, reliability * unsure
 
     def surprise(log_beta: float) -> float:
         """Minus the log likelihood for one beta."""
@@ -91,7 +95,7 @@ def _prior(case: Case, returns: Floats) -> Floats:
     mdp, rows = records.empirical.mdp, records.rows
     decided = np.flatnonzero(rows.action >= 0)
     at = Places(rows.step[decided], rows.state[decided], rows.action[decided])
-    scatter = float(np.mean((records.returns_from(decided) - at.read(records.behavior_returns)) ** 2))
+    scatter = records.scatter * records.scatter
     usual = (records.behavior * np.where(mdp.available, returns, 0.0)).sum(axis=2)
     between = float(np.mean((at.read(returns) - usual[at.step, at.state]) ** 2))
     # Where the logs show no difference between actions, what is not logged may differ as much as returns scatter.
@@ -133,30 +137,51 @@ def _newton(
     """Fill in mode and variance of d in each state that has comparisons, sorted by state."""
     n = prior.shape[1]
     for k in range(len(states)):
-        s = states[k]
-        d, hessian = np.zeros(n), np.zeros((n, n))
+        s, here = states[k], slice(starts[k], starts[k + 1])
+        own = (action[here], other[here], ahead[here], value[here], beta, prior[s])
+        d = np.zeros(n)
+        height = _height(d, *own)
         for _ in range(ROUNDS):
-            slope = np.zeros(n)
-            hessian[:] = 0.0
-            for a in range(n):
-                slope[a], hessian[a, a] = d[a] / prior[s, a], 1.0 / prior[s, a]
-            for i in range(starts[k], starts[k + 1]):
-                a, b = action[i], other[i]
-                chance = 1.0 / (1.0 + np.exp(-(ahead[i] + d[a] - d[b]) / beta))
-                push, bend = (chance - value[i]) / beta, chance * (1.0 - chance) / beta**2
-                slope[a] += push
-                slope[b] -= push
-                hessian[a, a] += bend
-                hessian[b, b] += bend
-                hessian[a, b] -= bend
-                hessian[b, a] -= bend
+            slope, hessian = _slope(d, *own)
             step = np.linalg.solve(hessian, slope)
-            # Newton may overshoot where the curve is flat; no step is longer than a few scales.
-            longest = np.abs(step).max()
-            if longest > 4.0 * beta:
-                step *= 4.0 * beta / longest
-            d -= step
-            if longest < 1e-9 * beta:
+            length = 1.0
+            while length > 1e-12 and _height(d - length * step, *own) > height - 1e-4 * length * (slope @ step):
+                length *= 0.5
+            d = d - length * step
+            lower = _height(d, *own)
+            if height - lower <= 1e-12 * (1.0 + abs(lower)):
                 break
+            height = lower
         correction[s] = d
-        variance[s] = np.diag(np.linalg.inv(hessian))
+        variance[s] = np.diag(np.linalg.inv(_slope(d, *own)[1]))
+
+
+@compiled
+def _height(
+    d: Floats, action: Integers, other: Integers, ahead: Floats, value: Floats, beta: float, prior: Floats
+) -> float:
+    """Minus the log posterior of d in one state."""
+    total: float = 0.5 * (d**2 / prior).sum()
+    for i in range(len(action)):
+        x = (ahead[i] + d[action[i]] - d[other[i]]) / beta
+        total += max(-x, 0.0) + np.log1p(np.exp(-abs(x))) + (1.0 - value[i]) * x
+    return total
+
+
+@compiled
+def _slope(
+    d: Floats, action: Integers, other: Integers, ahead: Floats, value: Floats, beta: float, prior: Floats
+) -> tuple[Floats, Floats]:
+    """Its first and second derivatives."""
+    slope, hessian = d / prior, np.diag(1.0 / prior)
+    for i in range(len(action)):
+        a, b = action[i], other[i]
+        chance = 1.0 / (1.0 + np.exp(-(ahead[i] + d[a] - d[b]) / beta))
+        push, bend = (chance - value[i]) / beta, chance * (1.0 - chance) / beta**2
+        slope[a] += push
+        slope[b] -= push
+        hessian[a, a] += bend
+        hessian[b, b] += bend
+        hessian[a, b] -= bend
+        hessian[b, a] -= bend
+    return slope, hessian

@@ -1,8 +1,9 @@
 """Answers that give the immediate reward of an action: what follows is added from the model of the logs.
 
 g = r~ + gamma sum_s' p-hat(s'|s, a) V-hat(s'). The model's next-state values rest on n logged transitions: their
-variance over n joins that of the answer in `std`. Where a pair was never logged, what usually follows its state is put
-in its place, and the variance is that of next-state values in general.
+variance (with one observation more, of the variance in general) over n joins that of the answer in `std`. Where a pair
+was never logged, what usually follows its state is put in its place, and the variance is that of next-state values in
+general.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def completed(case: Case, at: Places, reward: Floats) -> tuple[Floats, Floats]:
     spread = _spread(case, values)
     counts = records.empirical.counts
     in_general = float(np.var(values[records.rows.step, records.rows.state])) * mdp.gamma**2
+    # One observation more, of the variance in general: a single one shows none.
+    spread = (counts * spread + in_general) / (counts + 1)
     unknown = np.where(counts > 0, spread / np.maximum(counts, 1), in_general)
     return reward + at.read(rest), np.sqrt(at.read(unknown))
 

@@ -135,7 +135,7 @@ def _moments(
     mean, probs = np.zeros((2, len(cell), shape[2]))
     np.add.at(mean, code, returns[decided])
     np.add.at(probs, code, known.probs[decided])
-    chance = _chances(logbook, own, answers, shape)[fold, cell]
+    chance = _chances(logbook, own, answers, shape)[cell]
     return Moments(behavior[cell], probs / times, mean / times, variance, chance)
 
 
@@ -174,22 +174,21 @@ def _shrunk(sums: Floats, counts: Floats, step: Integers) -> Floats:
 
 
 def _chances(logbook: Logbook, own: Entries, answers: Entries, shape: tuple[int, int, int]) -> Floats:
-    """Probability that an action is annotated where another was taken, by cell, over the other folds, shrunk.
+    """Probability that an action is annotated where another was taken, by cell, shrunk towards that in all cells.
 
-    The action taken is always known. Where all or none of the others are annotated, so they are everywhere.
+    It is 0 where that never happened: no weight is put on answers that do not come. Which answers are there does not
+    depend on what they say, so that all folds count. The action taken is always known.
     """
     n_actions = shape[2]
-    asked, given = np.zeros((*shape, 1)), np.zeros((*shape, n_actions))
-    np.add.at(asked, tuple(own), 1.0)
-    taken = logbook.episodes.action[logbook.annotations.row]
-    np.add.at(given, (answers.fold, answers.cell, taken, answers.action), 1.0)
-    asked, given = _of_others(asked), _of_others(given)
+    asked, given = np.zeros((shape[1], n_actions, 1)), np.zeros((shape[1], n_actions, n_actions))
+    np.add.at(asked[:, :, 0], (own.cell, own.action), 1.0)
+    np.add.at(given, (answers.cell, logbook.episodes.action[logbook.annotations.row], answers.action), 1.0)
     away: Booleans = ~np.eye(n_actions, dtype=bool)
     # How often each action is annotated where it could be, all cells together.
-    questions = (asked.sum(axis=1) * away).sum(axis=1)
-    share = (given * away).sum(axis=(1, 2)) / np.maximum(questions, 1.0)
-    chance = (given + PRIOR * share[:, None, None, :]) / (asked + PRIOR)
-    return np.where(away, np.clip(chance, 0.0, 1.0), 1.0)
+    questions = (asked.sum(axis=0) * away).sum(axis=0)
+    share = (given * away).sum(axis=(0, 1)) / np.maximum(questions, 1.0)
+    chance = np.where(given > 0, (given + PRIOR * share) / (asked + PRIOR), 0.0)
+    return np.where(away, np.minimum(chance, 1.0), 1.0)
 
 
 def _of_others(sums: Floats) -> Floats:
