@@ -211,3 +211,46 @@ def test_values_that_cancel_are_no_underflow() -> None:
     )
     policy = so.Policy.from_arrow({"state": ["s", "s"], "action": ["a", "b"], "prob": [0.5, 0.5]})
     assert so.evaluate(episodes, policy, estimators=["pdis"]).warnings == []
+
+
+def test_a_given_model_is_corrected_by_what_annotations_say() -> None:
+    """Off by 3 everywhere, annotations exact: dm+ is right."""
+    world = tree.tree(3, slip=0.0)
+    policy = world.policies["uniform"]
+    episodes = world.sample(300, seed=1)
+    returns = world.mdp.action_values(policy)
+    step, state, action = (index.ravel() for index in np.indices(returns.shape))
+    labels = {"state": world.mdp.states.decode(state), "step": step, "action": world.mdp.actions.decode(action)}
+    table = pa.table({**labels, "value": returns.ravel() + 3}).filter(~np.isnan(returns.ravel()))
+    answers = world.annotate(episodes, "uniform")
+    found = so.evaluate(episodes, policy, annotations=answers, estimators=["dm", "dm+"], model=table)
+    assert found["dm"].value == pytest.approx(world.mdp.value(policy) + 3)
+    assert found["dm+"].value == pytest.approx(world.mdp.value(policy), abs=0.05)
+
+
+def test_a_state_that_no_other_fold_has_seen() -> None:
+    """It is worth what others are at its step, not nothing."""
+    n = 20
+    episodes = so.Episodes.from_arrays(
+        episode=range(n), step=[0] * n, state=["new", *["old"] * (n - 1)], action=["a"] * n, reward=[10.0] * n
+    )
+    policy = so.Policy.from_arrow({"state": ["new", "old"], "action": ["a", "a"], "prob": [1.0, 1.0]})
+    assert so.evaluate(episodes, policy, estimators=["dm"])["dm"].values == pytest.approx(np.full(n, 10.0))
+
+
+def test_what_final_rows_pay_is_discounted() -> None:
+    episodes = so.Episodes.from_arrays(
+        episode=np.repeat(range(10), 2), step=[0, 1] * 10, state=["s", "end"] * 10, action=[0, -1] * 10,
+        reward=[1.0, 4.0] * 10,
+    )  # fmt: skip
+    policy = so.Policy.from_arrow({"state": ["s"], "action": [0], "prob": [1.0]})
+    assert so.evaluate(episodes, policy, estimators=["dm"], gamma=0.5)["dm"].value == pytest.approx(3.0)
+
+
+def test_a_policy_per_step_after_rows_without_a_decision() -> None:
+    episodes = so.Episodes.from_arrays(
+        episode=np.repeat(range(6), 2), step=[0, 1] * 6, state=["w", "s"] * 6, action=[-1, 0] * 6, reward=[0.0, 1.0] * 6
+    )
+    columns = {"state": ["s", "s"], "action": [0, 0], "prob": [1.0, 1.0], "step": [0, 1]}
+    with pytest.raises(so.SchemaError, match="policy is given per step"):
+        so.evaluate(episodes, so.Policy.from_arrow(columns), estimators=["dm"])

@@ -167,3 +167,18 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(missing_extra, match=r'sklearn: pip install "semiope\[models\]"'):
         kind(None, ["x"])
+
+
+def test_discounts_over_pauses() -> None:
+    """Decision, pause, decision paying x: gamma squared of it, and the pause's own reward once discounted."""
+    n = 40
+    x = np.linspace(0, 1, n)
+    columns: dict[str, Any] = {
+        "episode": np.repeat(np.arange(n), 3), "step": np.tile([0, 1, 2], n), "state": np.tile(["s", "p", "t"], n),
+        "action": pa.array([0, None, 0] * n, pa.int64()), "x": np.repeat(x, 3),
+        "reward": np.column_stack([np.zeros(n), np.full(n, 8.0), x]).ravel(),
+    }  # fmt: skip
+    policy = so.Policy.from_arrow({"state": ["s", "t"], "action": [0, 0], "prob": [1.0, 1.0]})
+    model = so.FittedQ(INTERACTING, ["x"])
+    found = so.evaluate(so.Episodes.from_arrow(columns), policy, estimators=["dm"], model=model, gamma=0.5)
+    assert found["dm"].values == pytest.approx(0.5 * 8 + 0.25 * x, abs=1e-6)

@@ -11,7 +11,8 @@ import pytest
 import semiope as so
 from semiope.domains import sepsis, tree
 from semiope.models.case import Case, Records
-from semiope.models.level import common_bias
+from semiope.models.level import Level, _leaving, common_bias
+from semiope.repair.auto import _closeness_to_today
 from tests.repair.measure import rmse
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
@@ -183,3 +184,77 @@ def test_answers_for_several_policies_are_noted_however_they_are_repaired() -> N
     found = so.evaluate(episodes, policies, annotations=answers, repair="model", estimators=["c-pdis"])
     assert "the same annotations were used for several policies" in reasons(found["a"])
     assert "standard errors take the repaired answers as given" in reasons(found["a"])
+
+
+def leaving_world(seed: int, bias_known: float, bias_unknown: float) -> tuple[Case, Any, Any]:
+    """Two steps; after a or b, half of the paths go to states where the policy's action was never logged."""
+    rng = np.random.default_rng(seed)
+    n = 2000
+    first, onward = rng.integers(2, size=n), rng.integers(20, size=n)
+    # In states below 10 both actions are logged, above only action 0.
+    second = np.where(onward < 10, rng.integers(2, size=n), 0)
+    step_two = rng.normal(size=n) * 0.3 + np.where(second == 1, 2.0, 1.0)
+    columns = {
+        "episode": np.repeat(np.arange(n), 2), "step": np.tile([0, 1], n),
+        "state": np.column_stack([np.full(n, 99), onward]).ravel(), "action": np.column_stack([first, second]).ravel(),
+        "reward": np.column_stack([np.zeros(n), step_two]).ravel(),
+    }  # fmt: skip
+    episodes = so.Episodes.from_arrays(**columns)
+    policy = so.Policy.from_arrow({"state": [*range(20), 99], "action": [1] * 21, "prob": [1.0] * 21})
+    rows = np.flatnonzero(columns["action"] == 0)
+    unknown = (columns["step"][rows] == 1) & (columns["state"][rows] >= 10)
+    value = 2.0 + np.where(unknown, bias_unknown, bias_known)
+    answers = so.Annotations.from_arrays(
+        episode=columns["episode"][rows], step=columns["step"][rows], action=np.ones(len(rows), dtype=int), value=value
+    )
+    records = Records(episodes, (0, 1), 1.0)
+    return Case(records, policy, "p"), *records.counterfactual(answers)
+
+
+def test_paths_that_leave_the_logs_are_allowed_for() -> None:
+    """kappa is 1/2 at the first step: the same bias everywhere is found whole, not diluted by what answers said."""
+    case, at, value = leaving_world(1, 0.5, 0.5)
+    kappa = _leaving(case)
+    first = int(np.flatnonzero(case.records.episodes.states.words.to_numpy() == 99)[0])
+    assert kappa[0, first, 1] == pytest.approx(0.5, abs=0.05)
+    assert common_bias(case, at, value).bias == pytest.approx(0.5, abs=0.05)
+    # One that only answers about pairs never logged have comes out with the other sign, but not larger.
+    odd = common_bias(*leaving_world(1, 0.0, 0.5))
+    assert -0.5 < odd.bias < 0.0
+
+
+def test_the_error_of_the_level_in_one_state() -> None:
+    """A rare action: the logs know it by 20 returns, and the standard error says so; no bias is found where none is."""
+    z, wrong = [], 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = 200
+        action = (rng.random(n) < 0.1).astype(int)
+        episodes = so.Episodes.from_arrays(
+            episode=range(n), step=[0] * n, state=[0] * n, action=action, reward=rng.normal(size=n)
+        )
+        answers = so.Annotations.from_arrays(episode=range(n), step=[0] * n, action=1 - action, value=np.zeros(n))
+        records = Records(episodes, (0, 1), 1.0)
+        policy = so.Policy.from_table([[0.1, 0.9]])
+        found = common_bias(Case(records, policy, "p"), *records.counterfactual(answers))
+        z.append(found.bias / found.error)
+        wrong += found.shrunk != 0
+    assert 0.6 < np.sqrt(np.mean(np.square(z))) < 1.4
+    assert wrong <= 9
+
+
+@pytest.mark.parametrize(("bias", "shrunk"), [(0.0, 0.0), (0.1, 0.0), (-0.19, 0.0), (0.4, 0.3), (-1.0, -0.96)])
+def test_a_bias_within_two_standard_errors_is_none(bias: float, shrunk: float) -> None:
+    assert Level(bias, 0.1).shrunk == pytest.approx(shrunk)
+
+
+def test_whose_returns_answers_are_does_not_depend_on_their_level(world: Any) -> None:
+    policy = world.policies["flip-200-seed-42"]
+    episodes = world.sample(1000, seed=5)
+    records = Records(episodes, tuple(episodes.actions.words.to_pylist()), 0.99)
+    found = []
+    for bias in (0.0, 5.0):
+        answers = world.annotate(episodes, policy, annotators=so.Annotator(bias=bias), seed=5)
+        found.append(_closeness_to_today(Case(records, policy, "p"), *records.counterfactual(answers)))
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] < 0

@@ -13,7 +13,7 @@ from semiope.domains import sepsis, tree
 from semiope.models.case import Case, Records
 from semiope.models.places import Places
 from semiope.repair.kinds import as_returns
-from semiope.repair.preferences import Comparisons, fitted
+from semiope.repair.preferences import Comparisons, _newton, fitted
 from tests.repair.measure import rmse
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
@@ -207,3 +207,90 @@ def test_preferences_need_no_std() -> None:
     found, _ = as_returns(given, case)
     assert found.std is not None
     assert (found.std > 0).all()
+
+
+def two_actions(n: int = 20) -> tuple[so.Episodes, so.Policy, Case]:
+    """One state, one step: a pays 0 or 1, b pays 1 or 2."""
+    rewards = np.tile([0.0, 1.0, 1.0, 2.0], n // 4)
+    episodes = so.Episodes.from_arrays(
+        episode=range(n), step=[0] * n, state=["s"] * n, action=["a", "b"] * (n // 2), reward=rewards
+    )
+    policy = so.Policy.from_arrow({"state": ["s"], "action": ["b"], "prob": [1.0]})
+    return episodes, policy, Case(Records(episodes, ("a", "b"), 1.0), policy, "p")
+
+
+def test_the_mode_and_spread_of_preferences_are_those_of_a_grid() -> None:
+    """Two actions, 7 of 10 prefer a: posterior mode and standard deviation by brute force over both corrections."""
+    _, _, case = two_actions()
+    at = Places(np.zeros(10, dtype=int), np.zeros(10, dtype=int), np.zeros(10, dtype=int))
+    value = np.array([1.0] * 7 + [0.0] * 3)
+    found = fitted(case, case.expected, Comparisons(at, np.ones(10, dtype=int), value), np.ones((1, 2), dtype=bool))
+    prior = case.records.scatter**2 / 10  # ten logs each
+    ahead = float(case.expected[0, 0, 0] - case.expected[0, 0, 1])
+    grid = np.linspace(-1.5, 1.5, 601)
+    a, b = np.meshgrid(grid, grid, indexing="ij")
+    x = (ahead + a - b) / found.beta
+    log = -(a**2 + b**2) / (2 * prior) + 7 * x - 10 * np.logaddexp(0, x)
+    mode = np.unravel_index(log.argmax(), log.shape)
+    assert found.correction[0] == pytest.approx([grid[mode[0]], grid[mode[1]]], abs=0.006)
+    weight = np.exp(log - log.max())
+    weight /= weight.sum()
+    spread = [float(np.sqrt((weight * (z - (weight * z).sum()) ** 2).sum())) for z in (a, b)]
+    assert found.std[0] == pytest.approx(spread, rel=0.05)
+    assert found.correction[0, 0] > 0 > found.correction[0, 1]
+
+
+def test_the_scale_is_not_taken_from_noise() -> None:
+    """Few noisy logs a pair: differences of means overstate those of returns, and beta must not follow them."""
+    rng = np.random.default_rng(1)
+    states, logs, beta = 300, 8, 1.0
+    truth = rng.normal(size=(states, 2))
+    state = np.repeat(np.arange(states), 2 * logs)
+    action = np.tile(np.repeat([0, 1], logs), states)
+    n = len(state)
+    episodes = so.Episodes.from_arrays(
+        episode=range(n), step=[0] * n, state=state, action=action, reward=truth[state, action] + 2 * rng.normal(size=n)
+    )
+    ahead = truth[state, 1 - action] - truth[state, action]
+    value = (rng.random(n) < 1 / (1 + np.exp(-ahead / beta))).astype(float)
+    given = so.Annotations.from_arrays(
+        episode=range(n), step=[0] * n, action=1 - action, value=value, kind=["preference"] * n
+    )
+    policy = so.Policy.from_table(np.full((states, 2), 0.5))
+    case = Case(Records(episodes, (0, 1), 1.0), policy, "p")
+    found, notes = as_returns(given, case)
+    assert float(notes[0].split("beta ")[1].rstrip(".")) == pytest.approx(beta, rel=0.3)
+    row = found.episode
+    before = case.expected[0, state[row], 1 - action[row]] - truth[state[row], 1 - action[row]]
+    after = found.value - truth[state[row], 1 - action[row]]
+    assert np.mean(after**2) < 0.8 * np.mean(before**2)
+
+
+def test_sharp_experts_move_the_returns_as_far_as_it_takes() -> None:
+    """Logs say b by 1, 100 experts say a, and tell returns apart that differ by 0.001: a it is, and no further."""
+    n = 100
+    prior, correction, variance = np.full((1, 2), 0.25), np.zeros((1, 2)), np.zeros((1, 2))
+    ids = np.zeros(n, dtype=np.int64)
+    _newton(
+        np.array([0]), np.array([0, n]), ids, ids + 1, np.full(n, -1.0), np.ones(n), 1e-3, prior, correction, variance
+    )
+    ahead = -1.0 + correction[0, 0] - correction[0, 1]
+    assert 0 < ahead < 0.05
+
+
+def test_rewards_before_the_end_by_hand() -> None:
+    """Two steps, gamma 0.5: x leads to y (worth 4) or z (worth 0); the answer's reward replaces the logs'."""
+    episodes = so.Episodes.from_arrays(
+        episode=[0, 0, 1, 1, 2, 2, 3, 3], step=[0, 1] * 4, state=["x", "y", "x", "z", "x", "y", "x", "z"],
+        action=["a", "a", "a", "a", "b", "a", "a", "a"], reward=[1.0, 4.0, 1.0, 0.0, 9.0, 4.0, 1.0, 0.0],
+    )  # fmt: skip
+    policy = so.Policy.from_arrow({"state": ["x", "y", "z"], "action": ["a"] * 3, "prob": [1.0] * 3})
+    case = Case(Records(episodes, ("a", "b"), 0.5), policy, "p")
+    given = so.Annotations.from_arrays(episode=[2], step=[0], action=["a"], value=[3.0], std=[0.1], kind=["reward"])
+    found, _ = as_returns(given, case)
+    assert found.value == pytest.approx([3 + 0.5 * 4 / 3])
+    assert found.std is not None
+    # V of y and z is 4, 0: variance of 0.5 V over three transitions 32/9/4; in general, over the rows, x worth 5/3.
+    worth = np.array([5 / 3, 4, 5 / 3, 0, 5 / 3, 4, 5 / 3, 0])
+    spread = (3 * 0.25 * 32 / 9 + 0.25 * worth.var()) / 4
+    assert found.std == pytest.approx([np.sqrt(0.01 + spread / 3)])

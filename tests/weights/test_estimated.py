@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from semiope.estimate.evidence import gather
 from semiope.estimate.problem import Problem
 from semiope.estimate.weighing import reweighed
 from semiope.models.outcomes import Counted
+from semiope.weights.estimated import Moments, _factors
 from semiope.weights.optimal import optimal_factors, solve_each
 from semiope.weights.split import SplitWeights
 from tests.contract.worlds import enumerate_mdp
@@ -178,3 +180,58 @@ def test_extremes_come_to_a_number(kind: str, rewards: float, value: float, std:
     for name in ("c-pdis", "c-pdwis"):
         assert found[name].value == pytest.approx(value, rel=1e-9), name
     assert np.isfinite(found["dm+"].value)
+
+
+def test_factors_come_from_the_programme_with_missing_answers() -> None:
+    """`_factors` itself: q = p u of least variance, divided by p; for a critic, with means of zero."""
+    pb, pe, y, vr, vg = random_problem(11, 3)
+    chance = np.array([[1.0, 0.3, 0.6], [0.5, 1.0, 0.2], [0.9, 0.4, 1.0]])
+    variance = np.where(np.eye(3, dtype=bool), vr, vg)
+    moments = Moments(pb[None], pe[None], y[None], variance[None], chance[None])
+    u = _factors("optimal", moments)[0]
+    expected = np.zeros((1, 3, 3))
+    scatter = (variance + (1 - chance) * y**2) / chance
+    solve_each(pb[None], pe[None], y[None], scatter[None], np.ones((1, 3, 3), dtype=bool), expected)
+    assert u == pytest.approx(expected[0] / chance)
+    assert pb @ (chance * u) == pytest.approx(np.ones(3))
+    inverse = _factors("inverse-variance", moments)[0]
+    assert inverse * chance == pytest.approx((1 / scatter) / (pb @ (1 / scatter)))
+    centred = _factors("optimal", moments._replace(mean=np.zeros((1, 3))))[0]
+    assert centred == pytest.approx(_factors("inverse-variance", moments._replace(mean=np.zeros((1, 3))))[0], rel=1e-6)
+
+
+def test_with_a_critic_means_do_not_count() -> None:
+    """The same data with everything 100 higher: a critic takes it off, and its weights stay as they are."""
+    world = bandit.one_state((1.0, 2.0), (0.5, 0.5), reward_std=1.0)
+    policy = world.policies["0.1-0.9"]
+    episodes = world.sample(400, seed=1)
+    answers = world.annotate(episodes, policy, annotators=so.Annotator(std=0.3, ratio=0.5), seed=1)
+    errors = []
+    for level in (0.0, 100.0):
+        higher = replace(episodes, reward=episodes.reward + level)
+        told = replace(answers, value=answers.value + level)
+        found = so.evaluate(higher, policy, annotations=told, weights="optimal", estimators=["dm+-is+"])["dm+-is+"]
+        errors.append((found.value - level, found.std_error))
+    assert errors[0] == pytest.approx(errors[1], rel=1e-6)
+
+
+def test_no_weight_on_answers_that_never_come() -> None:
+    """No annotations in state 0: there, all weight stays with what was logged."""
+    rng = np.random.default_rng(2)
+    n = 600
+    state, action = rng.integers(3, size=n), rng.integers(3, size=n)
+    reward = rng.normal(size=n) + action + state
+    episodes = so.Episodes.from_arrays(episode=range(n), step=[0] * n, state=state, action=action, reward=reward)
+    policy = so.Policy.from_table(np.tile([0.1, 0.2, 0.7], (3, 1)))
+    row, other = np.nonzero((action[:, None] != np.arange(3)) & (state[:, None] > 0))
+    answers = so.Annotations.from_arrays(
+        episode=row,
+        step=np.zeros(len(row), dtype=int),
+        action=other,
+        value=other + state[row] + 0.1 * rng.normal(size=len(row)),
+    )
+    found = so.evaluate(episodes, policy, annotations=answers, weights="optimal", estimators=["c-pdis", "pdis"])
+    first = state == 0
+    assert found["c-pdis"].values[first] == pytest.approx(found["pdis"].values[first])
+    assert found["c-pdis"].normalizers.mean() == pytest.approx(1.0)
+    assert found["c-pdis"].value == pytest.approx(float((0.2 + 1.4) + state.mean()), abs=0.15)
