@@ -105,6 +105,9 @@ def study(
 ) -> Annotators:
     """Estimate each annotator's bias and noise; biases average zero, precise annotators counting most.
 
+    Who answers without noise is taken to be careful: biases are expected to be of the size of noise variances, and
+    their mean is weighed by 1 / s_j^4.
+
     `std` says how the noise of answers compares, where they say so.
     """
     n_questions, n = int(question.max()) + 1, len(names)
@@ -119,7 +122,7 @@ def study(
     bias, noise = np.zeros(n), np.full(n, float(np.var(centered / unit)) / 2 + LEAST**2)
     _estimate(Entries(centered / unit, who, question, relative(std, who)), n_questions, bias, noise)
     bias, noise = bias * unit, np.sqrt(noise) * unit
-    precision = (noise.min() / noise) ** 2
+    precision = (noise.min() / noise) ** 4
     bias -= float(np.sum(bias * precision) / precision.sum())
     return Annotators(names, bias, noise, answers, overlap)
 
