@@ -69,12 +69,7 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
     action = _recoded(annotations.action, actions.ids_of(annotations.actions, "annotations"))
     n_undecided, n_taken, in_order = _survey(row, action, episodes.action)
     if n_undecided:
-        undecided = row[episodes.action[row] == ABSENT]
-        shown = "; ".join(episodes.describe_row(int(i)) for i in undecided[:SHOWN])
-        raise SchemaError(
-            f"annotations: steps without a decision cannot be annotated ({count(n_undecided, 'row')}). "
-            f"First: {shown}. Remove these rows."
-        )
+        refuse_undecided(row, episodes)
     if not n_taken and in_order:
         nowhere = np.zeros(0, dtype=np.int64)
         return AlignedAnnotations(row, action, annotations.value, annotations.weight, nowhere, 0, annotations.std)
@@ -97,6 +92,17 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
     share = None if annotations.weight is None else weight
     scatter = None if annotations.std is None else std
     return AlignedAnnotations(row[first], action[first], value, share, taken, len(row) - len(first), scatter)
+
+
+def refuse_undecided(row: Integers, episodes: Episodes) -> None:
+    """Fail if one of these rows, which annotations speak about, has no decision."""
+    undecided = row[episodes.action[row] == ABSENT]
+    if len(undecided):
+        shown = "; ".join(episodes.describe_row(int(i)) for i in undecided[:SHOWN])
+        raise SchemaError(
+            f"annotations: steps without a decision cannot be annotated ({count(len(undecided), 'row')}). "
+            f"First: {shown}. Remove these rows."
+        )
 
 
 def _recoded(ids: Integers, new: Integers) -> Integers:

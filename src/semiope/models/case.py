@@ -81,7 +81,7 @@ class Records:
     def scatter(self) -> float:
         """Root mean square of observed returns minus what the model expects of today's policy, over all decisions."""
         decided = np.flatnonzero(self.rows.action >= 0)
-        at = Places(*(ids[decided] for ids in self.rows))
+        at = self.rows.part(decided)
         off = self.returns_from(decided) - at.read(self.behavior_returns)
         unit = max(float(np.abs(off).max()), 1e-100)
         return unit * float(np.sqrt(np.mean((off / unit) ** 2)))
@@ -115,8 +115,11 @@ class Records:
         aligned = self.aligned(annotations)
         if not len(aligned.row):
             raise SchemaError("repair: all annotations are about actions that were taken: nothing to learn from.")
-        step, state = self.rows.step[aligned.row], self.rows.state[aligned.row]
-        return Places(step, state, aligned.action), aligned.value
+        return self.places_of(aligned), aligned.value
+
+    def places_of(self, aligned: AlignedAnnotations) -> Places:
+        """Where aligned answers lie in the model."""
+        return Places(self.rows.step[aligned.row], self.rows.state[aligned.row], aligned.action)
 
     def aligned(self, annotations: Annotations) -> AlignedAnnotations:
         """Answers about actions that were not taken, one a question, by row and action in the model's ids."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
@@ -20,6 +20,10 @@ class Places(NamedTuple):
     step: Integers
     state: Integers
     action: Integers
+
+    def part(self, which: Booleans | Integers) -> Places:
+        """Some of the places."""
+        return Places(self.step[which], self.state[which], self.action[which])
 
     def read(self, table: Floats) -> Floats:
         """The entries of a table (horizon, n_states, n_actions) at these places."""

@@ -113,7 +113,7 @@ def evaluate(
                 episodes, own.annotations, policies, behavior=behavior, cell=cell, weights=own.weights
             )
         evidence = evidences[key]
-        shared = answers[name] is not None and sum(one is answers[name] for one in answers.values()) > 1
+        shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
         settings = {
             "semiope": __version__,

@@ -77,16 +77,16 @@ def choose(annotations: Annotations, case: Case) -> tuple[Steps, list[str]]:
 def look_at(annotations: Annotations, case: Case) -> Look | None:
     """Look at answers that are returns; None if there are none about actions not taken."""
     records = case.records
-    if not len(records.aligned(annotations).row):
+    aligned = records.aligned(annotations)
+    if not len(aligned.row):
         return None
     mdp = records.empirical.mdp
-    at, value = records.counterfactual(annotations)
+    at, value = records.places_of(aligned), aligned.value
     today = _closeness_to_today(case, at, value)
     about = Case(records, case.policy, case.name, today > SURE)
     _, parts = predict(at, value - at.read(about.expected), mdp.available, mdp.horizon)
     who = 1 if annotations.annotator is None else len(annotations.annotator.unique())
-    decided = records.rows.action >= 0
-    rows = Places(*(ids[decided] for ids in records.rows))
+    rows = records.rows.part(records.rows.action >= 0)
     spread = float(np.std(rows.read(records.behavior_returns)))
     level = common_bias(about, at, value)
     return Look(who, today, level, _share(case, at), float(np.sqrt(parts.noise)), spread)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope.data.annotations import PREFERENCE, RETURN, REWARD, Annotations
+from semiope.data.logbook import refuse_undecided
 from semiope.errors import SHOWN, OptionError, SchemaError, count
 from semiope.models.case import Case
 from semiope.models.level import together
@@ -16,6 +17,9 @@ from semiope.models.places import Places
 from semiope.models.residuals import predict
 from semiope.repair.preferences import Comparisons, Preferred, fitted
 from semiope.repair.rewards import completed
+
+# Standard deviations are above 0, if only just.
+_LEAST = 1e-9
 
 
 def only_returns(annotations: Annotations) -> Annotations | None:
@@ -45,11 +49,11 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
     places, row = records.places(annotations), records.rows_of(annotations)
     ids = records.empirical.mdp.actions.positions_of(annotations.actions)
     taken = records.rows.action[row]
-    _refuse_undecided(annotations, taken, case)
+    refuse_undecided(row, records.episodes)
     value, std, notes = annotations.value.copy(), _stds(annotations, case, places, taken), []
     paid = said.kind == REWARD
     if paid.any():
-        value[paid], added = completed(case, _part(places, paid), value[paid])
+        value[paid], added = completed(case, places.part(paid), value[paid])
         std[paid] = np.hypot(std[paid], added)
         notes.append(f"reward: {count(int(paid.sum()), 'answer')} completed by what the model says follows.")
     preferred = said.kind == PREFERENCE
@@ -64,10 +68,10 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
     other = np.where(said.versus >= 0, ids[said.versus], taken)
     _refuse_same(annotations, preferred & (other == places.action))
     told = ~preferred & (taken != places.action)
-    returns = together(case, _part(places, told), value[told])[0] if told.any() else case.expected
+    returns = together(case, places.part(told), value[told])[0] if told.any() else case.expected
     known = records.empirical.mdp.available.copy()
     known[places.state[told], places.action[told]] = True
-    given = Comparisons(_part(places, preferred), other[preferred], annotations.value[preferred])
+    given = Comparisons(places.part(preferred), other[preferred], annotations.value[preferred])
     found = fitted(case, returns, given, known)
     notes.append(_told(found, int(preferred.sum())))
     case.doubts.extend(_doubts(found, case))
@@ -83,7 +87,7 @@ def _stds(annotations: Annotations, case: Case, places: Places, taken: Integers)
     told = (annotations.said.kind == RETURN) & (taken != places.action)
     if not told.any():
         return np.zeros(len(annotations))
-    at = _part(places, told)
+    at = places.part(told)
     _, parts = predict(at, annotations.value[told] - at.read(case.expected), mdp.available, mdp.horizon)
     return np.where(annotations.said.kind == RETURN, np.sqrt(parts.noise), 0.0)
 
@@ -141,23 +145,6 @@ def _some(annotations: Annotations, which: Integers, value: Floats, std: Floats 
         extra=None,
         said=None,
     )
-
-
-_LEAST = 1e-9
-
-
-def _part(places: Places, which: Booleans) -> Places:
-    return Places(places.step[which], places.state[which], places.action[which])
-
-
-def _refuse_undecided(annotations: Annotations, taken: Integers, case: Case) -> None:
-    wrong = np.flatnonzero(taken < 0)
-    if len(wrong):
-        rows = case.records.rows_of(annotations)[wrong[:SHOWN]]
-        shown = "; ".join(case.records.episodes.describe_row(int(row)) for row in rows)
-        raise SchemaError(
-            f"annotations: steps without a decision cannot be annotated ({count(len(wrong), 'row')}). First: {shown}."
-        )
 
 
 def _refuse_same(annotations: Annotations, wrong: Booleans) -> None:

@@ -25,7 +25,6 @@ from semiope.data.annotations import Annotations
 from semiope.errors import SchemaError
 from semiope.models.case import Case
 from semiope.models.level import common_bias
-from semiope.models.places import Places
 
 ROUNDS = 2000
 # Biases (in units of the largest residual) and noises (in their own) that change by less than this are settled.
@@ -71,7 +70,7 @@ def _level(case: Case, pooled: Annotations, row: Integers, taken: Booleans) -> f
     """What all have in common: by outcomes of actions that were taken, if annotators were asked about some."""
     at, records = case.records.places(pooled), case.records
     if np.count_nonzero(taken) > 1:
-        own = Places(*(ids[taken] for ids in at))
+        own = at.part(taken)
         # What happened, turned to the policy that the answers speak of.
         outcome = records.returns_from(row[taken]) - own.read(records.behavior_returns) + own.read(case.expected)
         assert pooled.std is not None
@@ -81,8 +80,7 @@ def _level(case: Case, pooled: Annotations, row: Integers, taken: Booleans) -> f
         return float(off @ weight / weight.sum())
     if taken.all():
         return 0.0
-    asked = Places(*(ids[~taken] for ids in at))
-    return common_bias(case, asked, pooled.value[~taken]).shrunk
+    return common_bias(case, at.part(~taken), pooled.value[~taken]).shrunk
 
 
 def _who(annotations: Annotations) -> tuple[Integers, list[str]]:

@@ -5,8 +5,8 @@ Q-hat_t(s, a) + d(s, a). Q-hat are the returns that logs (and answers that are r
 a prior of mean 0 and the variance of Q-hat: that of returns over the number of logs or, for a pair never logged, that
 between actions. beta, how sharply experts tell returns apart, is what makes the preferences most likely among actions
 whose returns are known (what little is not known of them integrated out, in the usual approximation of a logistic by a
-normal curve); comparisons with others say nothing about it. d is then the mode of its
-posterior, found by Newton's method in each state, and the posterior's standard deviation goes into `std`.
+normal curve); comparisons with others say nothing about it. d is then the mode of its posterior, found by Newton's
+method in each state, and the posterior's standard deviation goes into `std`.
 
 Preferences may go in circles; their likelihood has a maximum all the same. Sets of actions that no comparison connects
 keep their distance by the prior alone, and are reported.
@@ -93,8 +93,7 @@ def _prior(case: Case, returns: Floats) -> Floats:
     """Variance of what returns miss: of a mean of n returns, or of returns between actions for pairs never logged."""
     records = case.records
     mdp, rows = records.empirical.mdp, records.rows
-    decided = np.flatnonzero(rows.action >= 0)
-    at = Places(rows.step[decided], rows.state[decided], rows.action[decided])
+    at = rows.part(rows.action >= 0)
     scatter = records.scatter * records.scatter
     usual = (records.behavior * np.where(mdp.available, returns, 0.0)).sum(axis=2)
     between = float(np.mean((at.read(returns) - usual[at.step, at.state]) ** 2))
