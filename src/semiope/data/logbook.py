@@ -51,7 +51,8 @@ class Logbook:
     def of(cls, episodes: Episodes, annotations: Annotations | None, others: Mapping[str, Vocabulary]) -> Logbook:
         """Attach annotations to episodes; `others` are further actions that exist, by the name of who knows them."""
         actions = episodes.actions
-        for name, vocabulary in others.items():
+        # Policies of one world share a vocabulary: it is looked at once.
+        for name, vocabulary in {id(words): (name, words) for name, words in others.items()}.values():
             if not actions.comparable(vocabulary):
                 raise SchemaError(
                     f"{name}: column 'action' holds {vocabulary.kind}, that of the episodes {actions.kind}. "

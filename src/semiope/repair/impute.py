@@ -2,14 +2,57 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from semiope._arrays import Integers
+from semiope._arrays import Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.errors import count
-from semiope.models.case import Case
+from semiope.models.case import Case, Records
 from semiope.models.places import Places
 from semiope.repair.fill import Questions, answered, questions
+
+
+class Imputation(NamedTuple):
+    """Which answers there are, which questions can be answered by means of them, and how one gets from one to the other.
+
+    It depends on who was asked what, not on the values: those of several policies are filled in alike.
+    """
+
+    asked: Questions
+    given_cell: Integers
+    asked_cell: Integers
+    given_position: Integers
+    times: Integers
+
+    def fill(self, value: Floats) -> Floats:
+        """Answers to all questions; those that were given stay."""
+        sums = np.bincount(self.given_cell, weights=value, minlength=len(self.times))
+        filled: Floats = (sums / np.maximum(self.times, 1))[self.asked_cell]
+        filled[self.given_position] = value
+        return filled
+
+
+def imputation(annotations: Annotations, records: Records, option: str = "") -> Imputation:
+    """Look for the answers that others of the same pair can fill in; see `impute`."""
+    shape = records.behavior_returns.shape
+
+    def cell(places: Places) -> Integers:
+        step = places.step if option == "step" else np.zeros_like(places.step)
+        return np.ravel_multi_index((step, places.state, places.action), shape)
+
+    given_cell = cell(records.counterfactual(annotations)[0])
+    times = np.bincount(given_cell, minlength=int(np.prod(shape)))
+    asked = questions(records, np.any(times.reshape(shape) > 0, axis=0))
+    asked_cell = cell(asked.places(records))
+    kept = times[asked_cell] > 0
+    asked = Questions(asked.row[kept], asked.action[kept])
+    # Both lists are in the order of rows and actions.
+    n_actions = shape[2]
+    given = records.aligned(annotations)
+    position = np.searchsorted(asked.row * n_actions + asked.action, given.row * n_actions + given.action)
+    return Imputation(asked, given_cell, asked_cell[kept], position, times)
 
 
 def impute(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
@@ -18,26 +61,8 @@ def impute(annotations: Annotations, case: Case, option: str = "") -> tuple[Anno
     Pairs are pooled over steps; the option `step` takes only answers about the same step.
     """
     records = case.records
-    shape = records.behavior_returns.shape
-    size = int(np.prod(shape))
-
-    def cell(places: Places) -> Integers:
-        step = places.step if option == "step" else np.zeros_like(places.step)
-        return np.ravel_multi_index((step, places.state, places.action), shape)
-
-    at, value = records.counterfactual(annotations)
-    times = np.bincount(cell(at), minlength=size)
-    means = np.bincount(cell(at), weights=value, minlength=size) / np.maximum(times, 1)
-    asked = questions(records, np.any(times.reshape(shape) > 0, axis=0))
-    where = cell(asked.places(records))
-    kept = times[where] > 0
-    asked, filled = Questions(asked.row[kept], asked.action[kept]), means[where[kept]]
-    # Answers that were given stay: both lists are in the order of rows and actions.
-    n_actions = shape[2]
-    given = records.aligned(annotations)
-    code = asked.row * n_actions + asked.action
-    position = np.searchsorted(code, given.row * n_actions + given.action)
-    filled[position] = given.value
-    added = count(len(code) - len(given.row), "answer")
-    done = f"impute: {added} filled in beside {count(len(given.row), 'answer')} given."
-    return answered(records.episodes, records.empirical.mdp.actions, asked, filled), done
+    plan = imputation(annotations, records, option)
+    given = records.counterfactual(annotations)[1]
+    added = count(len(plan.asked.row) - len(given), "answer")
+    done = f"impute: {added} filled in beside {count(len(given), 'answer')} given."
+    return answered(records.episodes, records.empirical.mdp.actions, plan.asked, plan.fill(given)), done
