@@ -15,7 +15,7 @@ from semiope.repair.fill import Questions, answered, questions
 
 
 class Imputation(NamedTuple):
-    """Which answers there are, which questions can be answered by means of them, and how one gets from one to the other.
+    """Which answers there are, which questions they can fill in, and how one gets from one to the other.
 
     It depends on who was asked what, not on the values: those of several policies are filled in alike.
     """

@@ -1,0 +1,147 @@
+"""Figure 7: how the std of C-IS depends on the weights."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope.data.annotations import Annotations
+from semiope.diagnose import theory
+from semiope.domains import bandit
+from semiope.domains.annotators import Annotator
+from semiope.errors import StatisticalWarning
+from semiope.paper import figures, heatmaps
+from semiope.paper.heatmaps import AS_RUN, AS_WRITTEN, GRID, REWARD_MEANS, REWARD_STD, Map, Place
+from semiope.paper.pages import Block, Heading, Made, Points
+from semiope.paper.pieces import Piece, Pieces
+from semiope.paper.setup import Setup
+from semiope.pipeline import evaluate
+from semiope.weights.moments import WeightMoments
+
+TITLE = "Figure 7: the std of C-IS by weights"
+SHOWS = (
+    "Heat maps of the log std of C-IS over the weights kept on what happened, for action 0 and 1: (a) base setting, "
+    "(b) annotations not useful, (c) noisier and (d) more precise annotations, (e) weights drawn from uniform "
+    "distributions."
+)
+DRAWS, QUICK_DRAWS = 100_000, 10_000
+
+
+class Panel(NamedTuple):
+    """Policies by their probabilities, std of annotations, and whether weights are drawn for each sample."""
+
+    title: str
+    behavior: tuple[float, float]
+    evaluation: tuple[float, float]
+    annotation_std: float = REWARD_STD
+    random: bool = False
+
+
+PANELS = (
+    Panel("base setting", *AS_WRITTEN),
+    Panel("annotations not useful", (0.9, 0.1), (0.95, 0.05)),
+    Panel("noisier annotations", *AS_WRITTEN, annotation_std=2.0),
+    Panel("more precise annotations", *AS_WRITTEN, annotation_std=0.5),
+    Panel("random weights", *AS_WRITTEN, random=True),
+    Panel("random weights, as run", *AS_RUN, random=True),
+)
+
+
+def pieces(setup: Setup) -> list[Piece]:
+    """One a panel."""
+    return [Piece("fig7", "sweep_weights", number, cost=2.5) for number in range(len(PANELS))]
+
+
+def sweep_weights(setup: Setup, number: int) -> dict[str, Floats]:
+    """Log std of C-IS from one sample over the grid; all points see the same samples."""
+    panel, n = PANELS[number], QUICK_DRAWS if setup.quick else DRAWS
+    world = bandit.one_state(REWARD_MEANS, panel.behavior, reward_std=REWARD_STD)
+    episodes = world.sample(n, seed=setup.seed)
+    answers = world.annotate(episodes, world.behavior, annotators=Annotator(std=panel.annotation_std), seed=setup.seed)
+    uniform = np.random.default_rng([setup.seed, number]).uniform(-0.5, 0.5, n)
+    policy = world.policy([list(panel.evaluation)])
+    found = np.empty((len(GRID), len(GRID)))
+    for i, zero in enumerate(GRID):
+        for j, one in enumerate(GRID):
+            weights: Any = "column" if panel.random else _table(_constant(zero, one))
+            told = _drawn_weights(answers, uniform, zero, one) if panel.random else answers
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", StatisticalWarning)
+                result = evaluate(
+                    episodes, policy, annotations=told, behavior=world.behavior, estimators=["c-is"], weights=weights
+                )
+            found[i, j] = np.log(result["c-is"].values.std())
+    return {"log_std": found}
+
+
+def _constant(zero: float, one: float) -> Floats:
+    """W(a'|s, a) with these weights on the action taken."""
+    return np.array([[[zero, 1 - zero], [1 - one, one]]])
+
+
+def _table(shares: Floats) -> dict[str, Any]:
+    """The same as a table by labels."""
+    names = ("up", "down")
+    listed = [(taken, action, shares[0, i, j]) for i, taken in enumerate(names) for j, action in enumerate(names)]
+    taken, action, weight = zip(*listed, strict=True)
+    return {"state": ["s1"] * 4, "taken": taken, "action": action, "weight": weight}
+
+
+def _drawn_weights(answers: Annotations, uniform: Floats, zero: float, one: float) -> Annotations:
+    """The same answers with weights around one half, whose range depends on the action taken: the other one."""
+    reach = np.array([one if label == "up" else zero for label in answers.actions.words.to_pylist()])[answers.action]
+    return replace(answers, weight=0.5 + reach * uniform)
+
+
+def make(setup: Setup, found: Pieces) -> Made:
+    """Six maps: the paper's five, and (e) as its code ran it."""
+    drawn = [found[piece]["log_std"] for piece in pieces(setup)]
+    shown = [_map(setup, panel, surface) for panel, surface in zip(PANELS, drawn, strict=True)]
+    labels = ("weight on action 0, taken", "weight on action 1, taken")
+    ranges = ("range of weights, action 0", "range of weights, action 1")
+    with figures.styled():
+        figure, axes = figures.new(2, 3, height=4.0)
+        for one, panel, surface in zip(axes.flat, PANELS, shown, strict=True):
+            heatmaps.draw(figure, one, surface, ranges if panel.random else labels)
+        figures.label_panels(list(axes.flat[:5]))
+        axes.flat[5].set_title("(e) " + axes.flat[5].get_title())
+        heatmaps.legend(figure, list(axes.flat), 5)
+    notes = (
+        "Axes: weight on the action taken, if it is 0 and if it is 1; in (e) the range of the uniform distribution "
+        "around 0.5 that it is drawn from. C*-IS is the red circle, IS the yellow dot.",
+        "Crosses mark weights under which an action is never listened to. Such estimates are biased, and their "
+        "variance, though small, does not count for the star.",
+        "The caption of (e) gives pi_b = [0.1, 0.9] and pi_e = [0.8, 0.2]; the paper's code ran it with [0.8, 0.2] and "
+        "[0.1, 0.9]. Both are here.",
+        f"Each point is the std of {QUICK_DRAWS if setup.quick else DRAWS:,} estimates from one sample (the paper has "
+        "1000), the same samples at all points of a map; the white star is the exact minimum.",
+    )
+    blocks: list[Block] = [heatmaps.table(shown), Heading("Notes"), Points(notes)]
+    rows = heatmaps.rows(shown, ("weight_0", "weight_1"))
+    return Made(TITLE, rows, blocks, heatmaps.claims(shown), figure, SHOWS)
+
+
+def _map(setup: Setup, panel: Panel, drawn: Floats) -> Map:
+    exact, biased = np.empty_like(drawn), np.zeros(drawn.shape, dtype=np.bool_)
+    for i, zero in enumerate(GRID):
+        for j, one in enumerate(GRID):
+            moments = _uniform(zero, one) if panel.random else WeightMoments.constant(_constant(zero, one))
+            setting = heatmaps.setting_of(panel.behavior, panel.evaluation, moments, panel.annotation_std)
+            exact[i, j] = heatmaps.log_std(theory.variance_c_is(setting).total)
+            biased[i, j] = abs(theory.bias_c_is(setting).total) > 1e-9
+    error = (2 * (QUICK_DRAWS if setup.quick else DRAWS)) ** -0.5
+    corner, middle = Place(1.0, 1.0), Place(0.5, 0.5)
+    return Map(
+        panel.title, drawn, exact, biased, error, Place(0.0, 0.0) if panel.random else middle,
+        None if panel.random else corner,
+    )  # fmt: skip
+
+
+def _uniform(zero: float, one: float) -> WeightMoments:
+    """Weights around one half, uniform over a range of this width."""
+    variance = np.array([zero, one])[None, :, None, None] ** 2 / 12
+    return WeightMoments(np.full((1, 2, 2), 0.5), variance * np.array([[1.0, -1.0], [-1.0, 1.0]]))
