@@ -206,6 +206,44 @@ def simulate(
 
 
 @app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="table1 ... table5, fig5, fig7 ... fig12, intuition, or all (default).",
+        ),
+    ] = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Folder to write to.")] = "reproduction",
+    datasets: Annotated[
+        int | None, typer.Option(metavar="N", help="How many sepsis datasets. Default: 50; with --quick 3.")
+    ] = None,
+    episodes: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Sepsis episodes with a column run, in place of simulated ones."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="How many processes. Default: one a core.")] = None,
+    quick: Annotated[bool, typer.Option(help="Fewer datasets and draws: to try it out, not to judge by.")] = False,
+) -> None:
+    """Compute the tables and figures of the paper anew, and put them beside what it prints.
+
+    An interrupted run goes on where it was: the same command again.
+    """
+    from semiope.paper.run import reproduce as run
+    from semiope.paper.setup import DATASETS, QUICK_DATASETS, Setup
+    from semiope.report.terminal import DelayedProgress, print_reproduced
+
+    if not out:
+        raise OptionError("--out: name a folder.")
+    number = (QUICK_DATASETS if quick else DATASETS) if datasets is None else datasets
+    setup = Setup(number, seed, episodes, quick=quick)
+    with DelayedProgress("reproducing") as progress:
+        found = run(names or [], setup, Path(out), jobs=jobs, progress=progress)
+    print_reproduced({name: (one.title, one.claims) for name, one in found.made.items()}, found.files, out)
+
+
+@app.command()
 def bench(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the measurements as JSON (- for standard output).")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -47,6 +49,25 @@ def print_document(content: dict[str, Any]) -> None:
         errors.print(f"note: {escape(note)}", soft_wrap=True)
     for warning in content["warnings"]:
         errors.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
+
+
+def print_reproduced(
+    items: Mapping[str, tuple[str, Sequence[tuple[str, bool]]]], files: Sequence[Path], folder: str
+) -> None:
+    """Print what was checked of each item, and where its files are."""
+    table = Table()
+    for heading in ("", "checks", "holds"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "holds")
+    for name, (_, claims) in items.items():
+        for text, holds in claims:
+            table.add_row(name, escape(text), "yes" if holds else "[red]NO[/]")
+            name = ""
+        table.add_section()
+    printed = console()
+    printed.print(table)
+    index = next((path for path in files if path.name == "index.html"), None)
+    told = f"{len(files)} files in {folder}" + (f"; open {index}" if index else "")
+    printed.print(told, soft_wrap=True, markup=False)
 
 
 class DelayedProgress:
