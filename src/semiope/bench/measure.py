@@ -48,7 +48,7 @@ def measure(*, quick: bool = False) -> list[Measurement]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StatisticalWarning)
         found = [*_in_memory(data), _memory(data), _from_disk(data), *_start_up()]
-    return [*found, *_sepsis(EPISODES // 10 if quick else EPISODES)]
+    return [*found, *_sepsis(EPISODES // 10 if quick else EPISODES), *_paper()]
 
 
 def print_measurements(measurements: list[Measurement], *, verdicts: bool) -> None:
@@ -202,6 +202,39 @@ def _sepsis(n_episodes: int) -> list[Measurement]:
         unit = "stepping the Gymnasium environment"
         found.append(Measurement(f"drawing {n_episodes:,} sepsis episodes", ratio, 0.01, unit))
     return found
+
+
+def _paper() -> list[Measurement]:
+    """The paper's experiments on one sepsis dataset, per policy and setting, beside what its own code needs for one."""
+    from semiope.domains import sepsis
+    from semiope.paper import trials
+    from semiope.paper.setup import Setup
+
+    data, setup = trials.Dataset.of(Setup(), 0), Setup()
+    world, pdis, c_pdis = sepsis.world(), trials.PDIS, trials.C_PDIS
+    of_each, of_today = data.ask(trials.returns()), data.ask(world.behavior)
+    soft = {name: policy.soften(trials.SOFTENED) for name, policy in world.policies.items()}
+    both = ("naive-unweighted", "naive-weighted")
+    settings = len(trials.LEVELS)
+    # How many settings a job goes through, and the seconds that the authors' code needs for one policy and dataset.
+    experiments: dict[str, tuple[Job, int, float]] = {
+        "PDIS": (lambda: data.estimate(pdis), 1, 1.6),
+        "naive": (lambda: data.estimate(both, of_each, policies=soft, cell="state"), 2, 4.7),
+        "C*-PDIS": (lambda: data.estimate(c_pdis, of_each), 1, 10.5),
+        "correction of Qb": (lambda: data.estimate(c_pdis, of_today, repair="convert:authors"), 1, 13.8),
+        "noise": (lambda: trials.vary_noise(setup, 0), 2 * settings, 10.6),
+        "missing": (lambda: trials.vary_share(setup, 0), 4 * (settings - 1), 3.6),
+    }
+    seconds = best({name: job for name, (job, *_) in experiments.items()}, repeats=3)
+    return [
+        Measurement(
+            f"paper: {name}, a policy and dataset",
+            seconds[name] / times / len(world.policies) / theirs,
+            0.01,
+            f"the authors' {theirs:g} s",
+        )
+        for name, (_, times, theirs) in experiments.items()
+    ]
 
 
 def _repairing(world: World) -> tuple[Job, Job]:
