@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs bench format clean
+.PHONY: demo test docs bench reproduction format clean
 
 demo: $(VENV)/.semiope
 	$(BIN)/semiope demo
@@ -22,6 +22,11 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.gym
 	$(BIN)/semiope bench
 
+reproduction: $(VENV)/.paper
+	$(BIN)/semiope reproduce all --out docs/_build/reproduction
+	mkdir -p docs/reproduction
+	cp docs/_build/reproduction/*.md docs/_build/reproduction/*.svg docs/_build/reproduction/settings.json docs/reproduction/
+
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -36,6 +41,6 @@ $(VENV)/.semiope: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.test $(VENV)/.docs $(VENV)/.gym: $(VENV)/.%: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.test $(VENV)/.docs $(VENV)/.gym $(VENV)/.paper: $(VENV)/.%: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@

@@ -70,7 +70,7 @@ def test_a_biased_point_is_never_the_least() -> None:
     surface = np.arange(121.0).reshape(11, 11)
     biased = np.zeros((11, 11), dtype=bool)
     biased[0, 0] = True
-    shown = Map("x", surface, surface, biased, 1.0, None)
+    shown = Map("x", surface, surface, biased, surface, None)
     assert shown.star(surface) == Place(0.0, 0.1)
 
 

@@ -79,9 +79,14 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def world_of(table: str, cell: Cell) -> World:
     """The bandit of a cell: one state in Table 4; s2 pays 1 in Table 1 and 0 in Table 3."""
+    return _built(table, cell.reward_means, cell.pi_b)
+
+
+@cache
+def _built(table: str, reward_means: tuple[float, ...], behavior: tuple[float, ...]) -> World:
     if table == "table4":
-        return bandit.one_state(cell.reward_means, cell.pi_b)
-    return bandit.two_state(cell.reward_means, cell.pi_b, other_mean=1.0 if table == "table1" else 0.0)
+        return bandit.one_state(reward_means, behavior)
+    return bandit.two_state(reward_means, behavior, other_mean=1.0 if table == "table1" else 0.0)
 
 
 # Exact ---------------------------------------------------------------------------------------------------------------

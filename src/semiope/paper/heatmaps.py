@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from semiope._arrays import Booleans, Floats
 from semiope.diagnose.setting import Setting
 from semiope.domains import bandit
+from semiope.domains.world import World
 from semiope.paper import figures
 from semiope.paper.pages import Claim, Table
 from semiope.weights.moments import WeightMoments
@@ -36,33 +38,39 @@ class Place(NamedTuple):
 class Map(NamedTuple):
     """Log std over the grid, [for action 0, for action 1]: drawn and exact; where the estimator is biased.
 
-    `error` is the standard error of a drawn log std. `equal` and `standard` are where C*-IS and IS lie, if they do.
+    `error` are the standard errors of the drawn log std. `equal` and `standard` are where C*-IS and IS lie, if they do.
     """
 
     title: str
     drawn: Floats
     exact: Floats
     biased: Booleans
-    error: float
+    error: Floats
     equal: Place | None
     standard: Place | None = None
 
     def star(self, surface: Floats) -> Place:
-        """Where a surface is least among points at which the estimator is unbiased; of equals, the last."""
+        """Where a surface is least among points at which the estimator is unbiased; of equals, C*-IS or the last."""
         open_ = np.where(self.biased, np.inf, surface)
-        ties = np.argwhere(open_ <= open_.min() + 1e-9)
-        return Place(*(GRID[i] for i in ties[-1]))
+        ties = [Place(GRID[i], GRID[j]) for i, j in np.argwhere(open_ <= open_.min() + 1e-9)]
+        return self.equal if self.equal in ties else ties[-1]
 
     def at(self, surface: Floats, place: Place) -> float:
         """The height at a point."""
         return float(surface[GRID.index(place.zero), GRID.index(place.one)])
 
 
+@cache
+def world_of(behavior: tuple[float, ...]) -> World:
+    """The bandit of these maps."""
+    return bandit.one_state(REWARD_MEANS, behavior, reward_std=REWARD_STD)
+
+
 def setting_of(
     behavior: Sequence[float], evaluation: Sequence[float], weights: WeightMoments, annotation_std: float
 ) -> Setting:
-    """The bandit of these maps, as theory sees it."""
-    world = bandit.one_state(REWARD_MEANS, behavior, reward_std=REWARD_STD)
+    """The same as theory sees it."""
+    world = world_of(tuple(behavior))
     return Setting.of(world.mdp, world.behavior, [list(evaluation)], weights=weights, annotation_std=annotation_std)
 
 
@@ -103,9 +111,11 @@ def legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
 
 def claims(shown: Sequence[Map]) -> list[Claim]:
     """Stars and surfaces agree with theory."""
-    off = max(float(np.abs((one.drawn - one.exact)[~one.biased]).max() / one.error) for one in shown)
+    off = max(float((np.abs(one.drawn - one.exact) / one.error)[~one.biased].max()) for one in shown)
     behind = [
-        (one.at(one.exact, one.star(one.drawn)) - one.at(one.exact, one.star(one.exact))) / one.error for one in shown
+        (one.at(one.exact, drawn) - one.at(one.exact, one.star(one.exact))) / one.at(one.error, drawn)
+        for one in shown
+        for drawn in [one.star(one.drawn)]
     ]
     same = sum(one.star(one.drawn) == one.star(one.exact) for one in shown)
     return [

@@ -58,8 +58,11 @@ class Made:
 
     def page(self) -> list[Block]:
         """All of the page but the title and the figure: what was checked comes first."""
-        verdicts = [f"{'Holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}" for claim in self.claims]
-        return [*([Points(verdicts)] if verdicts else []), *self.blocks]
+        return [*([self.checks()] if self.claims else []), *self.blocks]
+
+    def checks(self) -> Points:
+        """What was checked, and what came of it."""
+        return Points([f"{'Holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}" for claim in self.claims])
 
 
 def markdown(name: str, made: Made) -> str:
@@ -151,13 +154,25 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: left;
 """
 
 
+def verdict(made: Made) -> str:
+    """How many of its checks hold, in words."""
+    wrong = sum(not claim.holds for claim in made.claims)
+    return f"{wrong} of {len(made.claims)} checks DO NOT HOLD" if wrong else f"all {len(made.claims)} checks hold"
+
+
+def summary(settings: Mapping[str, object], made: Mapping[str, Made]) -> str:
+    """A Markdown page that leads to the others: settings, and what was checked."""
+    listed = [f"[{one.title}]({name}.md): {verdict(one)}" for name, one in made.items()]
+    table = Table(("setting", "value"), [(key, str(value)) for key, value in settings.items()], words=2)
+    blocks: list[Block] = ["# What was checked", table, Points(listed)]
+    for one in made.values():
+        blocks += [Heading(one.title), one.checks()]
+    return "\n\n".join(_markdown(block) for block in blocks) + "\n"
+
+
 def index(settings: Mapping[str, object], made: Mapping[str, Made], figures: Mapping[str, bytes]) -> str:
     """One page with everything, which needs no other file."""
-    contents = []
-    for name, one in made.items():
-        wrong = sum(not claim.holds for claim in one.claims)
-        verdict = f"{wrong} of {len(one.claims)} checks DO NOT HOLD" if wrong else f"all {len(one.claims)} checks hold"
-        contents.append(f'<li><a href="#{name}">{escape(one.title)}</a>: {verdict}</li>')
+    contents = [f'<li><a href="#{name}">{escape(one.title)}</a>: {verdict(one)}</li>' for name, one in made.items()]
     return _INDEX.format(
         settings=_html(Table(("setting", "value"), [(key, str(value)) for key, value in settings.items()], words=2)),
         contents="\n".join(contents),

@@ -21,7 +21,7 @@ from semiope._files import exists, write_whole
 from semiope._options import Progress, check_count
 from semiope.errors import OptionError, OutputError, SchemaError, nearest
 from semiope.paper import figures
-from semiope.paper.pages import Made, index, markdown, to_csv
+from semiope.paper.pages import Made, index, markdown, summary, to_csv
 from semiope.paper.pieces import Piece, Pieces
 from semiope.paper.setup import Setup
 from semiope.report.document import to_json
@@ -89,7 +89,8 @@ def reproduce(
         _make_folder(found.folder)
         found.sweep()
         needed = dict.fromkeys(piece for name in wanted for piece in _item(name).pieces(setup))
-        missing = sorted((piece for piece in needed if piece not in found), key=lambda piece: -piece.cost)
+        # One of each kind first: on a machine where nothing is compiled yet, processes then compile different things.
+        missing = sorted((piece for piece in needed if piece not in found), key=lambda one: (one.number, -one.cost))
         tell = _Teller(progress, sum(piece.cost for piece in missing) + PAGE_COST * len(wanted))
         work = {submit(_keep, found, piece, setup): piece.cost for piece in missing}
         for future in as_completed(work):
@@ -224,6 +225,7 @@ def _write(pages: Mapping[str, Page], setup: Setup, folder: Path, *, whole: bool
         drawn = {name: page.contents["svg"] for name, page in pages.items() if "svg" in page.contents}
         made = {name: page.made for name, page in pages.items()}
         contents["index.html"] = index(setup.told(), made, drawn).encode()
+        contents["index.md"] = summary(setup.told(), made).encode()
         contents["settings.json"] = to_json(setup.told()).encode()
     writers: dict[Path, Callable[[Path], Any]] = {
         folder / name: partial(Path.write_bytes, data=content) for name, content in contents.items()

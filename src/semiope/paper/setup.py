@@ -12,7 +12,7 @@ from semiope._options import check_count
 from semiope._random import generator
 from semiope._version import __version__
 
-DATASETS, QUICK_DATASETS = 50, 3
+DATASETS, QUICK_DATASETS = 50, 2
 EPISODES = 1000
 
 
