@@ -83,6 +83,7 @@ def draw(figure: Figure, axes: Axes, shown: Map, labels: tuple[str, str]) -> Non
     bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.03)
     bar.outline.set_linewidth(0.4)
     bar.ax.tick_params(labelsize=6, length=2)
+    bar.set_label("log std", fontsize=6, labelpad=2)
     crosses = np.argwhere(shown.biased) / 10
     if len(crosses):
         axes.plot(*crosses.T, "x", color=figures.GRAY, ms=5, mew=1.3, label="biased")

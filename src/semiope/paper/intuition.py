@@ -35,13 +35,13 @@ def make(setup: Setup, found: Pieces) -> Made:
     split = np.array([section_3_1("c-is", weight) for weight in WEIGHTS])
     single = np.array([appendix_b1(weight) for weight in WEIGHTS])
     with figures.styled():
-        figure, [[axes]] = figures.new(1, 1, height=2.2, width=3.4)
+        figure, [[axes]] = figures.new(1, 1, height=2.3, width=3.6)
         axes.plot(WEIGHTS, split, "o-", color=figures.BLUE, label="C-IS", zorder=3)
         axes.axhline(naive, color=figures.RED, ls="--", label="naive: annotation added as a sample")
         axes.axhline(logs, color=figures.GRAY, ls=":", label="IS on the logs alone")
         axes.axhline(0.5, color=figures.GREEN, lw=3, alpha=0.35, label="true value")
-        axes.set(xlim=(0, 1), ylim=(-0.05, 1.0), xlabel=r"weight $\alpha$ on what happened", ylabel="estimate")
-        axes.legend(loc="upper left", ncols=1)
+        axes.set(xlim=(0, 1), ylim=(-0.05, 0.8), xlabel=r"weight $\alpha$ on what happened", ylabel="estimate")
+        figure.legend(loc="outside upper center", ncols=2)
     off = {"section 3.1": float(np.abs(split - 0.5).max()), "appendix B.1": float(np.abs(single - 1.0).max())}
     rows: list[dict[str, Any]] = [
         {"example": "section 3.1", "estimator": "is", "ours": logs, "true": 0.5},

@@ -157,7 +157,10 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: left;
 def verdict(made: Made) -> str:
     """How many of its checks hold, in words."""
     wrong = sum(not claim.holds for claim in made.claims)
-    return f"{wrong} of {len(made.claims)} checks DO NOT HOLD" if wrong else f"all {len(made.claims)} checks hold"
+    total = len(made.claims)
+    if total == 1:
+        return "its check DOES NOT HOLD" if wrong else "its check holds"
+    return f"{wrong} of {total} checks DO NOT HOLD" if wrong else f"all {total} checks hold"
 
 
 def summary(settings: Mapping[str, object], made: Mapping[str, Made]) -> str:
