@@ -232,7 +232,8 @@ def make(setup: Setup, found: Pieces, table: str, title: str, notes: Sequence[st
         rows.append(where | {"estimator": cell.estimator, **drawn._asdict(), "exact": known._asdict()})
         shown.append((cell.reward_means, (
             _policy(cell.pi_b), _policy(cell.pi_e), f"`{cell.estimator}`",
-            *(_triple(one, cell.digits + 1) for one in (drawn, known)), _triple(cell.printed, cell.digits), f"{far.max():.2f}",
+            *(_triple(one, cell.digits + 1) for one in (drawn, known)), _triple(cell.printed, cell.digits),
+            f"{far.max():.2f}",
         )))  # fmt: skip
     largest = float(np.max(excess))
     text = f"all {3 * len(rows)} numbers lie within rounding and {WITHIN:g} Monte-Carlo standard errors of the paper's"
