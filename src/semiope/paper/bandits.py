@@ -31,6 +31,10 @@ from semiope.weights.moments import WeightMoments
 THEIR_DRAWS, OUR_DRAWS, QUICK_DRAWS = 1000, 100_000, 10_000
 METRICS = ("bias", "std", "rmse")
 WITHIN = 4.0
+POOLED = (
+    "Each estimate is from one sample. The naive baseline pools logged and annotated samples; in s1 the pooled "
+    "behaviour policy is one half each."
+)
 
 
 class Triple(NamedTuple):
@@ -207,14 +211,14 @@ def _drawn(table: str, group: Sequence[Cell], draws: int, seed: int) -> Iterator
 # Page ----------------------------------------------------------------------------------------------------------------
 
 
-def pieces(table: str) -> list[Piece]:
+def pieces(table: str, setup: Setup) -> list[Piece]:
     """What a table needs."""
     return [Piece("bandits", "draw", int(table.removeprefix("table")), cost=2.0)]
 
 
-def make(setup: Setup, found: Pieces, table: str, title: str, notes: Sequence[str]) -> Made:
+def make(table: str, title: str, notes: Sequence[str], setup: Setup, found: Pieces) -> Made:
     """The table: drawn, exact, as printed, and how far drawn and printed are apart."""
-    [piece] = pieces(table)
+    [piece] = pieces(table, setup)
     rows, shown, excess = [], [], []
     for cell, triple in zip(cells(table), found[piece]["triples"], strict=True):
         world = world_of(table, cell)

@@ -43,7 +43,7 @@ def pieces(setup: Setup) -> list[Piece]:
     return each(setup, COMPARE, EXTEND)
 
 
-def make(setup: Setup, found: Pieces, name: str, title: str, rows: Sequence[Row], notes: Sequence[str]) -> Made:
+def make(name: str, title: str, rows: Sequence[Row], notes: Sequence[str], setup: Setup, found: Pieces) -> Made:
     """The table, the paper's, and how far they are apart."""
     data = gathered(setup, found, COMPARE) | gathered(setup, found, EXTEND)
     bars: Floats = data["mean return"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from semiope.paper import comparison
 from semiope.paper.comparison import Row
-from semiope.paper.pages import Made
-from semiope.paper.pieces import Pieces
-from semiope.paper.setup import Setup
 
 TITLE = "Table 2: estimators on the sepsis simulator"
 ROWS = (
@@ -41,10 +40,5 @@ NOTES = (
     "PDIS has heavy tails: a single dataset in which one estimate is far out moves its mean RMSE by 0.01.",
 )
 
-
 pieces = comparison.pieces
-
-
-def make(setup: Setup, found: Pieces) -> Made:
-    """The table."""
-    return comparison.make(setup, found, "table2", TITLE, ROWS, NOTES)
+make = partial(comparison.make, "table2", TITLE, ROWS, NOTES)

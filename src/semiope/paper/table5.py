@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from semiope.paper import comparison
 from semiope.paper.comparison import Row
 from semiope.paper.measures import ORDINARY, WEIGHTED
-from semiope.paper.pages import Made
-from semiope.paper.pieces import Pieces
-from semiope.paper.setup import Setup
 
 TITLE = "Table 5: ordinary and weighted estimates apart"
 FORMS = (("o", ORDINARY), ("w", WEIGHTED))
@@ -39,10 +38,5 @@ NOTES = (
     "For the rows of ours see Table 2.",
 )
 
-
 pieces = comparison.pieces
-
-
-def make(setup: Setup, found: Pieces) -> Made:
-    """The table."""
-    return comparison.make(setup, found, "table5", TITLE, ROWS, NOTES)
+make = partial(comparison.make, "table5", TITLE, ROWS, NOTES)
