@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.cli.desk import Desk
+
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 
 # Compiled functions are slow on their first call only.
@@ -33,3 +35,8 @@ def peers() -> dict[str, Any]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Desk:
+    return Desk(tmp_path, monkeypatch, capsys)

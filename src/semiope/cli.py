@@ -14,7 +14,7 @@ import typer
 
 from semiope._files import exists, write_whole
 from semiope._version import __version__
-from semiope.errors import OptionError, OutputError, SchemaError, SemiopeError
+from semiope.errors import OptionError, OutputError, SchemaError, SemiopeError, quietly
 
 if TYPE_CHECKING:
     from semiope.pipeline import Results
@@ -231,16 +231,16 @@ def reproduce(
     An interrupted run goes on where it was: the same command again.
     """
     from semiope.paper.run import reproduce as run
-    from semiope.paper.setup import DATASETS, QUICK_DATASETS, Setup
+    from semiope.paper.settings import DATASETS, QUICK_DATASETS, Settings
     from semiope.report.terminal import DelayedProgress, print_reproduced
 
     if not out:
         raise OptionError("--out: name a folder.")
     number = (QUICK_DATASETS if quick else DATASETS) if datasets is None else datasets
-    setup = Setup(number, seed, episodes, quick=quick)
+    settings = Settings(number, seed, episodes, quick=quick)
     with DelayedProgress("reproducing") as progress:
-        found = run(names or [], setup, Path(out), jobs=jobs, progress=progress)
-    print_reproduced({name: (one.title, one.claims) for name, one in found.made.items()}, found.files, out)
+        found = run(names or [], settings, Path(out), jobs=jobs, progress=progress)
+    print_reproduced({name: one.claims for name, one in found.made.items()}, found.files, out, quick=quick)
 
 
 @app.command()
@@ -262,12 +262,9 @@ def bench(
 
 
 def _evaluate(episodes: str, policies: dict[str, str], **options: Any) -> dict[str, Results]:
-    import warnings
-
     import semiope as so
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", so.StatisticalWarning)  # they are printed with the results
+    with quietly():
         results: dict[str, Results] = so.evaluate(episodes, policies, **options)
     if next(iter(results.values())).settings["episodes"] == 1:
         raise SchemaError(

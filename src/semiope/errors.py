@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # How many offending rows or labels a message shows.
 SHOWN = 3
@@ -42,6 +44,14 @@ class OutputError(SemiopeError, OSError):
 
 class StatisticalWarning(UserWarning):
     """The estimate is given, but there is a statistical reason to doubt it."""
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without statistical warnings, where they are known or told otherwise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StatisticalWarning)
+        yield
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

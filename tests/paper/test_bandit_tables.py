@@ -11,9 +11,9 @@ import pytest
 
 from semiope.domains import bandit
 from semiope.paper import bandits, table1, table3, table4
-from semiope.paper.bandits import THEIR_DRAWS, WITHIN, cells, exact, mixture, moment, standard_errors, world_of
+from semiope.paper.bandits import THEIR_DRAWS, cells, exact, mixture, moment, standard_errors, world_of
 from semiope.paper.pieces import Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import WITHIN, Settings
 from tests.conftest import reference
 
 TABLES = {"table1": "main_bandit_table", "table3": "two_state_bandit", "table4": "one_state_bandit"}
@@ -67,10 +67,10 @@ def test_theory_equals_the_mixture(estimator: str) -> None:
 @pytest.mark.parametrize("item", [table1, table3, table4])
 def test_drawn_tables(item: Any, tmp_path: Path) -> None:
     """Drawn by the estimators themselves: near the exact figures, and the page says that the paper's are as near."""
-    setup, found = Setup(quick=True, seed=11), Pieces(tmp_path)
-    for piece in item.pieces(setup):
-        found.keep(piece, piece.compute(setup))
-    made = item.make(setup, found)
+    settings, found = Settings(quick=True, seed=11), Pieces(tmp_path)
+    for piece in item.pieces(settings):
+        found.compute(piece, settings)
+    made = item.make(settings, found)
     assert [claim.holds for claim in made.claims] == [True]
     table = item.__name__.rpartition(".")[2]
     assert [row["estimator"] for row in made.rows] == [cell.estimator for cell in cells(table)]
@@ -79,7 +79,7 @@ def test_drawn_tables(item: Any, tmp_path: Path) -> None:
         world = world_of(table, cell)
         evaluation = bandit.in_s1(cell.pi_e, n_states=world.mdp.n_states)
         spread = mixture(world, evaluation, cell.estimator)
-        errors = standard_errors(spread, world.mdp.value(evaluation), bandits.draws_of(setup))
+        errors = standard_errors(spread, world.mdp.value(evaluation), bandits.draws_of(settings))
         apart = [abs(row[name] - row["exact"][name]) for name in bandits.METRICS]
         off += [gap / error if error else gap for gap, error in zip(apart, errors, strict=True)]
     # Pooled samples of an episode depend on each other, so that a naive bias scatters a little more than its error.

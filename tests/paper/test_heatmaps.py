@@ -12,19 +12,19 @@ import semiope as so
 from semiope.paper import fig7, fig8
 from semiope.paper.heatmaps import AS_RUN, GRID, Map, Place
 from semiope.paper.pieces import Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
-SETUP = Setup(quick=True, seed=2)
+QUICK = Settings(quick=True, seed=2)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = Pieces(tmp_path_factory.mktemp("pieces"))
     for item in (fig7, fig8):
-        for piece in item.pieces(SETUP):
-            found.keep(piece, piece.compute(SETUP))
-    return {"fig7": fig7.make(SETUP, found), "fig8": fig8.make(SETUP, found)}
+        for piece in item.pieces(QUICK):
+            found.compute(piece, QUICK)
+    return {"fig7": fig7.make(QUICK, found), "fig8": fig8.make(QUICK, found)}
 
 
 @pytest.mark.parametrize("name", ["fig7", "fig8"])

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from semiope.paper.pages import Claim, Heading, Made, Points, Table, html, index, markdown, to_csv
+from semiope.paper.pages import Claim, Heading, Made, Points, Spread, Table, html, index, markdown, to_csv
 
 MADE = Made(
     "Table 0: a < b & c",
-    [{"estimator": "c*-pdis (G=Qb->Qe)", "rmse": [0.1, 0.2], "pi_b": [0.5, 0.5], "exact": {"bias": 1.0}}],
+    [{"estimator": "c*-pdis (G=Qb->Qe)", "rmse": Spread(0.1, 0.2), "pi_b": [0.5, 0.5], "exact": {"bias": 1.0}}],
     ["A line with `code <x>`.", Heading("More"), Table(("what", "how much"), [("`a`", "1")]), Points(["one", "two"])],
     [Claim("it holds", True), Claim("it does not", False)],
 )
 
 
 def test_markdown() -> None:
-    text = markdown("table0", MADE)
+    text = markdown("table0", MADE, {"seed": 1, "quick": "no"})
     assert text.startswith("# Table 0: a < b & c\n\n- Holds: it holds\n- DOES NOT HOLD: it does not\n\n")
     assert "| what | how much |\n| :-- | --: |\n| `a` | 1 |" in text
     assert "![" not in text
-    assert text.endswith("- one\n- two\n")
+    assert text.endswith("- one\n- two\n\nMade with seed 1, quick no.\n")
 
 
 def test_html_escapes_and_holds_its_figure() -> None:

@@ -12,43 +12,45 @@ import numpy as np
 import pytest
 
 from semiope.paper import comparison, table2, table5
-from semiope.paper.measures import COMPARE, DIGITS, difference, each, gathered, measure, printed_measures, summary
+from semiope.paper.measures import COMPARE, MEASURES, difference, each, gathered, measure, printed_measures, spreads
+from semiope.paper.pages import Spread
 from semiope.paper.pieces import Piece, Pieces
 from semiope.paper.run import with_episodes
-from semiope.paper.setup import Setup
-from semiope.paper.trials import C_PDIS, LEVELS, Dataset, returns
+from semiope.paper.settings import TENTHS, Settings
+from semiope.paper.trials import C_PDIS, Dataset, returns
 from tests.conftest import reference
 
 
-def keep(found: Pieces, setup: Setup, piece: Piece) -> None:
-    found.keep(piece, piece.compute(setup))
+def compute(found: Pieces, settings: Settings, piece: Piece) -> None:
+    found.compute(piece, settings)
 
 
 @pytest.fixture(scope="module")
 def authors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the estimators of the paper give on all 50 datasets."""
-    setup = with_episodes(Setup(episodes=str(reference("sepsis/episodes.parquet"))))
+    settings = with_episodes(Settings(episodes=str(reference("sepsis/episodes.parquet"))))
     found = Pieces(tmp_path_factory.mktemp("pieces"))
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        list(pool.map(partial(keep, found, setup), each(setup, COMPARE), chunksize=5))
-    return gathered(setup, found, COMPARE)
+        list(pool.map(partial(compute, found, settings), each(settings, COMPARE), chunksize=5))
+    return gathered(settings, found, COMPARE)
 
 
 @pytest.mark.parametrize("name", ["table2", "table5"])
 def test_every_number_prints_as_in_the_paper(name: str, authors: dict[str, Any]) -> None:
-    rows = {"table2": table2, "table5": table5}[name].ROWS
+    item: Any = {"table2": table2, "table5": table5}[name]
     theirs = printed_measures(name)
     if name == "table2":
-        estimator, metric, right = comparison.MISPRINT
-        assert theirs[estimator][metric][0] == 22.0
-        theirs[estimator][metric][0] = right
+        assert theirs["c*-pdis (G=Qb)"]["fpr"].mean == 22.0
+        assert table2.MISPRINTS == {("c*-pdis (G=Qb)", "fpr"): 20.0}
+        theirs = comparison.corrected(theirs, table2.MISPRINTS)
     wrong = []
-    for row in rows:
+    for row in item.ROWS:
         if row.whose == "paper":
-            ours = summary(measure(authors[row.source], authors["mean return"], row.forms))
+            ours = spreads(measure(authors[row.source], authors["mean return"], row.forms))
             for metric, printed in theirs.pop(row.estimator).items():
-                shown = [f"{number:.{DIGITS[metric]}f}" for number in ours[metric]]
-                if shown != [f"{number:.{DIGITS[metric]}f}" for number in printed]:
+                digits = MEASURES[metric].digits
+                shown = [f"{number:.{digits}f}" for number in ours[metric]]
+                if shown != [f"{number:.{digits}f}" for number in printed]:
                     wrong.append((row.estimator, metric, shown, printed))
     assert wrong == []
     assert theirs == {}
@@ -57,7 +59,7 @@ def test_every_number_prints_as_in_the_paper(name: str, authors: dict[str, Any])
 def test_naive_rows_as_the_paper_means_them(authors: dict[str, Any]) -> None:
     """Known from a run of the authors' code with the annotations that the text describes."""
     for kind, rmse, spearman, accuracy in (("unweighted", 0.146, 0.814, 48.0), ("weighted", 0.099, 0.893, 60.6)):
-        found = summary(measure(authors[f"naive-{kind} Qe"], authors["mean return"]))
+        found = spreads(measure(authors[f"naive-{kind} Qe"], authors["mean return"]))
         assert round(found["rmse"][0], 3) == rmse
         assert round(found["spearman"][0], 3) == spearman
         assert round(found["accuracy"][0], 1) == accuracy
@@ -67,11 +69,11 @@ def test_trend_lines_over_divergence(authors: dict[str, Any], tmp_path: Path) ->
     """On-policy errors and slopes known from the authors' code."""
     from semiope.paper.divergence import divergence
 
-    setup = Setup(episodes="their datasets")
+    settings = Settings(episodes="their datasets")
     found = Pieces(tmp_path)
-    for piece in each(setup, COMPARE):
+    for piece in each(settings, COMPARE):
         found.keep(piece, {name: values[piece.number] for name, values in authors.items()})
-    far = divergence(setup, found)
+    far = divergence(settings, found)
     assert far.kl.min() == pytest.approx(-np.log(0.9))
     assert far.kl.max() == pytest.approx(0.986, abs=0.005)
     pdis, today, converted = (far.trends[name] for name in ("pdis", "c*-pdis (G=Qb)", "c*-pdis (G=Qb->Qe)"))
@@ -83,7 +85,7 @@ def test_trend_lines_over_divergence(authors: dict[str, Any], tmp_path: Path) ->
 @pytest.mark.parametrize("repair", [None, "impute"])
 def test_exchanging_values_is_the_same_as_evaluating(share: float, repair: str | None) -> None:
     """The experiments on noise and missing answers gather the evidence once; `so.evaluate` knows nothing of that."""
-    data = Dataset.of(Setup(seed=3), 1)
+    data = Dataset.of(Settings(seed=3), 1)
     answers = data.answers(share) if repair is None else data.answers(share).imputed()
     for std in (0.0, 0.7):
         annotations = data.ask(returns(), std=std, share=share)
@@ -92,15 +94,15 @@ def test_exchanging_values_is_the_same_as_evaluating(share: float, repair: str |
 
 
 def test_datasets_are_blocks_of_one_stream() -> None:
-    first, second = (Dataset.of(Setup(seed=5), number) for number in (0, 1))
+    first, second = (Dataset.of(Settings(seed=5), number) for number in (0, 1))
     labels = [set(one.episodes.labels.words.to_pylist()) for one in (first, second)]
     assert not labels[0] & labels[1]
     assert first.seed != second.seed
-    assert Dataset.of(Setup(seed=5), 0).mean_return == first.mean_return
+    assert Dataset.of(Settings(seed=5), 0).mean_return == first.mean_return
 
 
 def test_levels_are_tenths() -> None:
-    assert LEVELS == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    assert TENTHS == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 def test_measures_by_hand() -> None:
@@ -120,12 +122,12 @@ def test_measures_by_hand() -> None:
     assert found["fnr"] == pytest.approx([0.0, 0.0])
     assert found["spearman"][0] == pytest.approx(1.0)
     assert found["spearman"][1] < 1
-    assert summary(found)["ess"] == [10.0, 0.0]
+    assert spreads(found)["ess"] == (10.0, 0.0)
 
 
 def test_differences_are_in_standard_errors() -> None:
-    same = difference("rmse", [0.1131, 0.0379], [0.113, 0.038], 50)
+    same = difference("rmse", Spread(0.1131, 0.0379), Spread(0.113, 0.038), 50)
     assert same.same
     assert same.errors == pytest.approx(0.0001 / (0.0379**2 / 50 + 0.038**2 / 50) ** 0.5)
-    assert not difference("rmse", [0.1136, 0.038], [0.113, 0.038], 50).same
-    assert difference("fpr", [1.0, 0.0], [1.0, 0.0], 50).errors == 0
+    assert not difference("rmse", Spread(0.1136, 0.038), Spread(0.113, 0.038), 50).same
+    assert difference("fpr", Spread(1.0, 0.0), Spread(1.0, 0.0), 50).errors == 0

@@ -7,14 +7,13 @@ import sys
 import tempfile
 import time
 import tracemalloc
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from semiope.bench.data import Synthetic, synthetic
 from semiope.domains.world import World
-from semiope.errors import MissingExtraError, StatisticalWarning
+from semiope.errors import MissingExtraError, quietly
 from semiope.estimate.evidence import gather
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
@@ -46,10 +45,9 @@ class Measurement(NamedTuple):
 def measure(*, quick: bool = False) -> list[Measurement]:
     """Measure everything; `quick` takes a tenth of the data."""
     data = synthetic(EPISODES // 10 if quick else EPISODES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StatisticalWarning)
+    with quietly():
         found = [*_in_memory(data), _memory(data), _from_disk(data), *_start_up()]
-    return [*found, *_sepsis(EPISODES // 10 if quick else EPISODES), *_paper()]
+    return [*found, *_sepsis(EPISODES // 10 if quick else EPISODES), *_paper(repeats=1 if quick else 3)]
 
 
 def print_measurements(measurements: list[Measurement], *, verdicts: bool) -> None:
@@ -206,28 +204,29 @@ def _sepsis(n_episodes: int) -> list[Measurement]:
     return found
 
 
-def _paper() -> list[Measurement]:
+def _paper(*, repeats: int) -> list[Measurement]:
     """The paper's experiments on one sepsis dataset, per policy and setting, beside what its own code needs for one."""
     from semiope.domains import sepsis
     from semiope.paper import trials
-    from semiope.paper.setup import Setup
+    from semiope.paper.settings import TENTHS, Settings
 
-    data, setup = trials.Dataset.of(Setup(), 0), Setup()
+    settings = Settings()
+    data = trials.Dataset.of(settings, 0)
     world, pdis, c_pdis = sepsis.world(), trials.PDIS, trials.C_PDIS
     of_each, of_today = data.ask(trials.returns()), data.ask(world.behavior)
     soft = {name: policy.soften(trials.SOFTENED) for name, policy in world.policies.items()}
     both = ("naive-unweighted", "naive-weighted")
-    settings = len(trials.LEVELS)
+    levels = len(TENTHS)
     # How many settings a job goes through, and the seconds that the authors' code needs for one policy and dataset.
     experiments: dict[str, tuple[Job, int, float]] = {
         "PDIS": (lambda: data.estimate(pdis), 1, 1.6),
         "naive": (lambda: data.estimate(both, of_each, policies=soft, cell="state"), 2, 4.7),
         "C*-PDIS": (lambda: data.estimate(c_pdis, of_each), 1, 10.5),
         "correction of Qb": (lambda: data.estimate(c_pdis, of_today, repair="convert:authors"), 1, 13.8),
-        "noise": (lambda: trials.vary_noise(setup, 0), 2 * settings, 10.6),
-        "missing": (lambda: trials.vary_share(setup, 0), 4 * (settings - 1), 3.6),
+        "noise": (lambda: trials.vary_noise(settings, 0), 2 * levels, 10.6),
+        "missing": (lambda: trials.vary_share(settings, 0), 4 * (levels - 1), 3.6),
     }
-    seconds = best({name: job for name, (job, *_) in experiments.items()}, repeats=3)
+    seconds = best({name: job for name, (job, *_) in experiments.items()}, repeats=repeats)
     ours = {name: seconds[name] / times / len(world.policies) for name, (_, times, _) in experiments.items()}
     return [
         Measurement(f"paper: {name}, a policy and dataset", own / theirs, 0.01, f"the authors' {theirs:g} s", own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from semiope._arrays import Floats
@@ -31,6 +31,11 @@ class Evidence:
     behavior: Behavior
     split_weights: SplitWeights
     _derived: dict[Callable[[Evidence], Any], Any] = field(default_factory=dict)
+
+    def with_values(self, value: Floats) -> Evidence:
+        """The same evidence with other values of its aligned annotations; nothing that is derived depends on them."""
+        annotations = self.logbook.annotations._replace(value=value)
+        return replace(self, logbook=replace(self.logbook, annotations=annotations))
 
     def derived(self, build: Callable[[Evidence], Derived]) -> Derived:
         """Return `build(self)`, computed on first use; `build` must be a function of a module, not one made anew."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,10 @@ class Problem:
         """Look the policy up at every action taken and annotated."""
         bound = policy.bind(evidence.logbook, evidence.cells, f"policy {name!r}")
         return cls(name, evidence, bound, gamma, Modelled(name, policy, bound, evidence.logbook, gamma, outcomes))
+
+    def with_values(self, value: Floats) -> Problem:
+        """The same problem with other values of its annotations: ratios, which are kept, do not depend on them."""
+        return replace(self, evidence=self.evidence.with_values(value))
 
     @property
     def annotations(self) -> AlignedAnnotations:

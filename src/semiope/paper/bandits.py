@@ -6,7 +6,6 @@ figures beside them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
@@ -15,22 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats
-from semiope.data.labels import ABSENT
 from semiope.diagnose import theory
 from semiope.domains import bandit
 from semiope.domains.annotators import Annotator
 from semiope.domains.world import World
-from semiope.errors import StatisticalWarning
+from semiope.errors import quietly
 from semiope.paper.measures import printed
 from semiope.paper.pages import Block, Claim, Heading, Made, Points, Table
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import WITHIN, Settings
 from semiope.pipeline import evaluate
 from semiope.weights.moments import WeightMoments
 
 THEIR_DRAWS, OUR_DRAWS, QUICK_DRAWS = 1000, 100_000, 10_000
 METRICS = ("bias", "std", "rmse")
-WITHIN = 4.0
 POOLED = (
     "Each estimate is from one sample. The naive baseline pools logged and annotated samples; in s1 the pooled "
     "behaviour policy is one half each."
@@ -62,9 +59,9 @@ class Cell(NamedTuple):
 
 
 @cache
-def cells(table: str) -> list[Cell]:
+def cells(table: str) -> tuple[Cell, ...]:
     """All of a table."""
-    return [
+    return tuple(
         Cell(
             _numbers(row["reward_means"]),
             _numbers(row["pi_b"]),
@@ -74,7 +71,7 @@ def cells(table: str) -> list[Cell]:
             len(row["std"].partition(".")[2]),
         )
         for row in printed(table)
-    ]
+    )
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -141,11 +138,11 @@ def mixture(world: World, evaluation: Any, estimator: str) -> list[Component]:
     return [one._replace(chance=one.chance / total) for one in found]
 
 
-def moment(components: Sequence[Component], center: float, power: int) -> float:
-    """Mean of (x - center)^power, for power 1, 2 or 4."""
+def moment(components: Sequence[Component], centre: float, power: int) -> float:
+    """Mean of (x - centre)^power, for power 1, 2 or 4."""
     total = 0.0
     for chance, mean, variance in components:
-        d = mean - center
+        d = mean - centre
         total += chance * {1: d, 2: d**2 + variance, 4: d**4 + 6 * d**2 * variance + 3 * variance**2}[power]
     return total
 
@@ -154,8 +151,8 @@ def standard_errors(components: Sequence[Component], value: float, draws: int) -
     """Of bias, std and RMSE over so many draws; of the last two by the delta method."""
     mean = moment(components, 0.0, 1)
     errors = [(moment(components, mean, 2) / draws) ** 0.5]
-    for center in (mean, value):
-        second, fourth = moment(components, center, 2), moment(components, center, 4)
+    for centre in (mean, value):
+        second, fourth = moment(components, centre, 2), moment(components, centre, 4)
         errors.append((max(0.0, fourth - second**2) / draws / 4 / second) ** 0.5 if second else 0.0)
     return Triple(*errors)
 
@@ -163,17 +160,17 @@ def standard_errors(components: Sequence[Component], value: float, draws: int) -
 # Drawn ---------------------------------------------------------------------------------------------------------------
 
 
-def draws_of(setup: Setup) -> int:
+def draws_of(settings: Settings) -> int:
     """How many samples a bandit is asked for."""
-    return QUICK_DRAWS if setup.quick else OUR_DRAWS
+    return QUICK_DRAWS if settings.quick else OUR_DRAWS
 
 
-def draw(setup: Setup, number: int) -> dict[str, Floats]:
+def draw(settings: Settings, number: int) -> dict[str, Floats]:
     """Simulated triples of all cells of a table, (cells, 3); cells of one bandit share its samples."""
     table = f"table{number}"
     found = []
     for _, group in groupby(cells(table), lambda cell: (cell.reward_means, cell.pi_b)):
-        found += list(_drawn(table, list(group), draws_of(setup), setup.seed))
+        found += list(_drawn(table, list(group), draws_of(settings), settings.seed))
     return {"triples": np.array(found)}
 
 
@@ -182,8 +179,7 @@ def _drawn(table: str, group: Sequence[Cell], draws: int, seed: int) -> Iterator
     policies = {bandit.name_of(cell.pi_e): bandit.in_s1(cell.pi_e, n_states=world.mdp.n_states) for cell in group}
     episodes = world.sample(draws, seed=seed)
     annotations = world.annotate(episodes, world.behavior, annotators=Annotator(std=bandit.PAPER_STD), seed=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StatisticalWarning)
+    with quietly():
         results = evaluate(
             episodes, {name: world.policy(probs) for name, probs in policies.items()}, annotations=annotations,
             behavior=world.behavior, estimators=["is", "c*-is"],
@@ -192,7 +188,6 @@ def _drawn(table: str, group: Sequence[Cell], draws: int, seed: int) -> Iterator
     row = episodes.rows_of(annotations.labels, annotations.episode, annotations.step, "annotations")
     acted = world.mdp.actions.positions_of(episodes.actions)[episodes.action]
     asked = world.mdp.actions.positions_of(annotations.actions)[annotations.action]
-    assert (acted != ABSENT).all()
     state, action = np.append(told, told[row]), np.append(acted, asked)
     outcome = np.append(episodes.reward, annotations.value)
     counts = np.zeros((world.mdp.n_states, 2))
@@ -211,14 +206,14 @@ def _drawn(table: str, group: Sequence[Cell], draws: int, seed: int) -> Iterator
 # Page ----------------------------------------------------------------------------------------------------------------
 
 
-def pieces(table: str, setup: Setup) -> list[Piece]:
+def pieces(table: str, settings: Settings) -> list[Piece]:
     """What a table needs."""
-    return [Piece("bandits", "draw", int(table.removeprefix("table")), cost=2.0)]
+    return [Piece(draw, int(table.removeprefix("table")), cost=2.0)]
 
 
-def make(table: str, title: str, notes: Sequence[str], setup: Setup, found: Pieces) -> Made:
+def make(table: str, title: str, notes: Sequence[str], settings: Settings, found: Pieces) -> Made:
     """The table: drawn, exact, as printed, and how far drawn and printed are apart."""
-    [piece] = pieces(table, setup)
+    [piece] = pieces(table, settings)
     rows, shown, excess = [], [], []
     for cell, triple in zip(cells(table), found[piece]["triples"], strict=True):
         world = world_of(table, cell)
@@ -227,7 +222,7 @@ def make(table: str, title: str, notes: Sequence[str], setup: Setup, found: Piec
         spread = mixture(world, evaluation, cell.estimator)
         value = world.mdp.value(evaluation)
         theirs = standard_errors(spread, value, THEIR_DRAWS)
-        errors = np.hypot(theirs, standard_errors(spread, value, draws_of(setup)))
+        errors = np.hypot(theirs, standard_errors(spread, value, draws_of(settings)))
         beyond = np.maximum(0.0, np.abs(triple - np.array(cell.printed)) - cell.rounding)
         far = np.divide(beyond, errors, out=np.where(beyond > 1e-12, np.inf, 0.0), where=errors > 0)
         excess.append(far)
@@ -242,9 +237,9 @@ def make(table: str, title: str, notes: Sequence[str], setup: Setup, found: Piec
     largest = float(np.max(excess))
     text = f"all {3 * len(rows)} numbers lie within rounding and {WITHIN:g} Monte-Carlo standard errors of the paper's"
     blocks: list[Block] = [
-        f"(bias, std, RMSE) of estimates from one sample: over {draws_of(setup):,} of them, exact, and as printed over "
-        f"{THEIR_DRAWS:,}. The last column is the largest of the three differences between drawn and printed, beyond "
-        "rounding, in standard errors."
+        f"(bias, std, RMSE) of estimates from one sample: over {draws_of(settings):,} of them, exact, and as printed "
+        f"over {THEIR_DRAWS:,}. The last column is the largest of the three differences between drawn and printed, "
+        "beyond rounding, in standard errors."
     ]
     for means, group in groupby(shown, lambda one: one[0]):
         blocks.append(Heading(f"Mean rewards {means[0]:g} and {means[1]:g}"))

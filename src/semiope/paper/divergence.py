@@ -12,7 +12,7 @@ from semiope.paper import figures
 from semiope.paper.measures import BOTH, COMPARE, gathered
 from semiope.paper.pages import Claim, Table
 from semiope.paper.pieces import Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 from semiope.paper.trials import truths
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class Divergence(NamedTuple):
     trends: dict[str, Trend]
 
 
-def divergence(setup: Setup, found: Pieces) -> Divergence:
+def divergence(settings: Settings, found: Pieces) -> Divergence:
     """KL(pi_e || pi_b) over the states visited, final ones included; RMSE over ordinary and weighted estimates."""
     world = sepsis.world()
-    data = gathered(setup, found, COMPARE)
+    data = gathered(settings, found, COMPARE)
     visits = data["visits"].sum(axis=0).astype(float)
     kl = np.array(
         [_kl(policy.probs, world.behavior.probs) @ visits / visits.sum() for policy in world.policies.values()]

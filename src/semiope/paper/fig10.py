@@ -6,20 +6,20 @@ from semiope.paper import divergence, figures, sweeps
 from semiope.paper.measures import COMPARE, each
 from semiope.paper.pages import Block, Made, Points
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 
 TITLE = "Figure 10: error and distance from the behaviour policy"
 SHOWS = "RMSE of each of the 26 policies over its KL divergence from the behaviour policy, with linear trend lines."
 
 
-def pieces(setup: Setup) -> list[Piece]:
+def pieces(settings: Settings) -> list[Piece]:
     """The estimates of Table 2."""
-    return each(setup, COMPARE)
+    return each(settings, COMPARE)
 
 
-def make(setup: Setup, found: Pieces) -> Made:
+def make(settings: Settings, found: Pieces) -> Made:
     """One panel."""
-    far = divergence.divergence(setup, found)
+    far = divergence.divergence(settings, found)
     with figures.styled():
         figure, [[axes]] = figures.new(1, 1, height=3.2, width=4.2)
         divergence.draw(axes, far)

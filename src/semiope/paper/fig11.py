@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from semiope.paper import figures, sweeps
+from semiope.paper import sweeps
 from semiope.paper.measures import COMPARE, VARY_NOISE, each
 from semiope.paper.pages import Claim, Heading, Made, Points
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 
 TITLE = "Figure 11: noisy annotations"
 SHOWS = (
@@ -16,21 +16,16 @@ SHOWS = (
 )
 
 
-def pieces(setup: Setup) -> list[Piece]:
+def pieces(settings: Settings) -> list[Piece]:
     """The noise experiments, and PDIS beside them."""
-    return each(setup, COMPARE, VARY_NOISE)
+    return each(settings, COMPARE, VARY_NOISE)
 
 
-def make(setup: Setup, found: Pieces) -> Made:
+def make(settings: Settings, found: Pieces) -> Made:
     """Two columns of three panels."""
     parts = {"all annotated": "all", "10% annotated": "tenth"}
-    shown = {title: sweeps.over_noise(setup, found, which) for title, which in parts.items()}
-    with figures.styled():
-        figure, axes = figures.new(3, 2, height=3.6, width=4.6)
-        for column, (title, sweep) in enumerate(shown.items()):
-            sweeps.draw(list(axes[:, column]), sweep, labels=not column)
-            axes[0, column].set_title(title)
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    shown = {title: sweeps.over_noise(settings, found, which) for title, which in parts.items()}
+    figure, rows, blocks = sweeps.columns(shown)
     whole, tenth = shown.values()
     worse = tenth.curves[0].mean("rmse") - whole.curves[0].mean("rmse")
     beyond = (tenth.curves[0].measures["rmse"] - tenth.baseline.measures["rmse"])[-1]
@@ -44,8 +39,6 @@ def make(setup: Setup, found: Pieces) -> Made:
             gap > -2 * error,
         ),
     ]
-    rows = [row for title, sweep in shown.items() for row in sweeps.rows(sweep, panel=title)]
-    blocks = [block for title, sweep in shown.items() for block in (Heading(title.capitalize()), sweeps.table(sweep))]
     notes = (
         "One draw of noise an answer, the same for all policies, is scaled by the standard deviation. Nothing is "
         "imputed.",

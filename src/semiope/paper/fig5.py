@@ -6,7 +6,8 @@ from semiope.paper import divergence, figures, sweeps
 from semiope.paper.measures import COMPARE, VARY_NOISE, VARY_SHARE, each
 from semiope.paper.pages import Block, Heading, Made, Points
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
+from semiope.paper.trials import NOISES
 
 TITLE = "Figure 5: distance from behaviour, noisy and missing annotations"
 SHOWS = (
@@ -14,23 +15,24 @@ SHOWS = (
     "Spearman and accuracy of C*-PDIS over annotation noise. Right: the same over the share annotated, without and "
     "with imputation."
 )
-STD = 0.2
+STD = NOISES[0]
 
 
-def pieces(setup: Setup) -> list[Piece]:
+def pieces(settings: Settings) -> list[Piece]:
     """All sepsis experiments of the paper."""
-    return each(setup, COMPARE, VARY_NOISE, VARY_SHARE)
+    return each(settings, COMPARE, VARY_NOISE, VARY_SHARE)
 
 
-def make(setup: Setup, found: Pieces) -> Made:
+def make(settings: Settings, found: Pieces) -> Made:
     """Three columns: one tall panel, and two of three panels each."""
-    far = divergence.divergence(setup, found)
-    noise, share = sweeps.over_noise(setup, found, "all"), sweeps.over_share(setup, found, STD)
+    far = divergence.divergence(settings, found)
+    noise, share = sweeps.over_noise(settings, found, "all"), sweeps.over_share(settings, found, STD)
     with figures.styled():
-        figure, axes = figures.new(3, 3, height=2.9, gridspec_kw={"width_ratios": [1.35, 1, 1]})
-        grid = axes[0, 0].get_gridspec()
+        figure, axes = figures.new(3, 3, height=2.9)
         for one in axes[:, 0]:
             one.remove()
+        grid = axes[0, 1].get_gridspec()
+        grid.set_width_ratios([1.35, 1, 1])
         left = figure.add_subplot(grid[:, 0])
         divergence.draw(left, far)
         left.legend(loc="upper left", handletextpad=0.2, borderpad=0)
@@ -43,7 +45,7 @@ def make(setup: Setup, found: Pieces) -> Made:
     blocks: list[Block] = [
         Heading("Left: KL divergence"), divergence.table(far),
         Heading("Centre: noise"), sweeps.table(noise),
-        Heading("Right: share annotated, noise 0.2"), sweeps.table(share),
+        Heading(f"Right: share annotated, noise {STD:g}"), sweeps.table(share),
         Heading("Notes"),
         Points((divergence.NOTE, sweeps.HEAVY_TAILS, "Bands are one standard deviation; see Figures 11 and 12.")),
     ]  # fmt: skip

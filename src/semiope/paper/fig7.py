@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,13 +10,14 @@ import numpy as np
 from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
 from semiope.diagnose import theory
+from semiope.diagnose.setting import Setting
 from semiope.domains.annotators import Annotator
-from semiope.errors import StatisticalWarning
+from semiope.errors import quietly
 from semiope.paper import figures, heatmaps
 from semiope.paper.heatmaps import AS_RUN, AS_WRITTEN, GRID, REWARD_STD, Map, Place
 from semiope.paper.pages import Block, Heading, Made, Points
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 from semiope.pipeline import evaluate
 from semiope.weights.moments import WeightMoments
 
@@ -41,35 +41,36 @@ class Panel(NamedTuple):
 
 
 PANELS = (
-    Panel("base setting", *AS_WRITTEN),
-    Panel("annotations not useful", (0.9, 0.1), (0.95, 0.05)),
-    Panel("noisier annotations", *AS_WRITTEN, annotation_std=2.0),
-    Panel("more precise annotations", *AS_WRITTEN, annotation_std=0.5),
-    Panel("random weights", *AS_WRITTEN, random=True),
-    Panel("random weights, as run", *AS_RUN, random=True),
+    Panel("(a) base setting", *AS_WRITTEN),
+    Panel("(b) annotations not useful", (0.9, 0.1), (0.95, 0.05)),
+    Panel("(c) noisier annotations", *AS_WRITTEN, annotation_std=2.0),
+    Panel("(d) more precise annotations", *AS_WRITTEN, annotation_std=0.5),
+    Panel("(e) random weights", *AS_WRITTEN, random=True),
+    Panel("(e) random weights, as run", *AS_RUN, random=True),
 )
 
 
-def pieces(setup: Setup) -> list[Piece]:
+def pieces(settings: Settings) -> list[Piece]:
     """One a panel."""
-    return [Piece("fig7", "sweep_weights", number, cost=2.5) for number in range(len(PANELS))]
+    return [Piece(sweep_weights, number, cost=2.5) for number in range(len(PANELS))]
 
 
-def sweep_weights(setup: Setup, number: int) -> dict[str, Floats]:
+def sweep_weights(settings: Settings, number: int) -> dict[str, Floats]:
     """Log std of C-IS from one sample over the grid; all points see the same samples."""
-    panel, n = PANELS[number], QUICK_DRAWS if setup.quick else DRAWS
+    panel, n = PANELS[number], QUICK_DRAWS if settings.quick else DRAWS
     world = heatmaps.world_of(panel.behavior)
-    episodes = world.sample(n, seed=setup.seed)
-    answers = world.annotate(episodes, world.behavior, annotators=Annotator(std=panel.annotation_std), seed=setup.seed)
-    uniform = np.random.default_rng([setup.seed, number]).uniform(-0.5, 0.5, n)
+    episodes = world.sample(n, seed=settings.seed)
+    answers = world.annotate(
+        episodes, world.behavior, annotators=Annotator(std=panel.annotation_std), seed=settings.seed
+    )
+    uniform = np.random.default_rng([settings.seed, number]).uniform(-0.5, 0.5, n)
     policy = world.policy([list(panel.evaluation)])
     found = {"log_std": np.empty((len(GRID), len(GRID))), "error": np.empty((len(GRID), len(GRID)))}
     for i, zero in enumerate(GRID):
         for j, one in enumerate(GRID):
             weights: Any = "column" if panel.random else _table(_constant(zero, one))
             told = _drawn_weights(answers, uniform, zero, one) if panel.random else answers
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", StatisticalWarning)
+            with quietly():
                 result = evaluate(
                     episodes, policy, annotations=told, behavior=world.behavior, estimators=["c-is"], weights=weights
                 )
@@ -99,9 +100,9 @@ def _drawn_weights(answers: Annotations, uniform: Floats, zero: float, one: floa
     return replace(answers, weight=0.5 + reach * uniform)
 
 
-def make(setup: Setup, found: Pieces) -> Made:
+def make(settings: Settings, found: Pieces) -> Made:
     """Six maps: the paper's five, and (e) as its code ran it."""
-    drawn = [found[piece] for piece in pieces(setup)]
+    drawn = [found[piece] for piece in pieces(settings)]
     shown = [_map(panel, surface) for panel, surface in zip(PANELS, drawn, strict=True)]
     labels = ("weight on action 0, taken", "weight on action 1, taken")
     ranges = ("range of weights, action 0", "range of weights, action 1")
@@ -109,8 +110,6 @@ def make(setup: Setup, found: Pieces) -> Made:
         figure, axes = figures.new(2, 3, height=4.0)
         for one, panel, surface in zip(axes.flat, PANELS, shown, strict=True):
             heatmaps.draw(figure, one, surface, ranges if panel.random else labels)
-        figures.label_panels(list(axes.flat[:5]))
-        axes.flat[5].set_title("(e) " + axes.flat[5].get_title())
         heatmaps.legend(figure, list(axes.flat), 5)
     notes = (
         "Axes: weight on the action taken, if it is 0 and if it is 1; in (e) the range of the uniform distribution "
@@ -122,8 +121,8 @@ def make(setup: Setup, found: Pieces) -> Made:
         "one, and has the star.",
         "The caption of (e) gives pi_b = [0.1, 0.9] and pi_e = [0.8, 0.2]; the paper's code ran it with [0.8, 0.2] and "
         "[0.1, 0.9]. Both are here.",
-        f"Each point is the std of {QUICK_DRAWS if setup.quick else DRAWS:,} estimates from one sample (the paper has "
-        "1000), the same samples at all points of a map; the white star is the exact minimum.",
+        f"Each point is the std of {QUICK_DRAWS if settings.quick else DRAWS:,} estimates from one sample (the paper "
+        "has 1000), the same samples at all points of a map; the white star is the exact minimum.",
     )
     blocks: list[Block] = [heatmaps.table(shown), Heading("Notes"), Points(notes)]
     rows = heatmaps.rows(shown, ("weight_0", "weight_1"))
@@ -131,14 +130,12 @@ def make(setup: Setup, found: Pieces) -> Made:
 
 
 def _map(panel: Panel, drawn: dict[str, Floats]) -> Map:
-    exact = np.empty((len(GRID), len(GRID)))
-    biased = np.zeros(exact.shape, dtype=np.bool_)
-    for i, zero in enumerate(GRID):
-        for j, one in enumerate(GRID):
-            moments = _uniform(zero, one) if panel.random else WeightMoments.constant(_constant(zero, one))
-            setting = heatmaps.setting_of(panel.behavior, panel.evaluation, moments, panel.annotation_std)
-            exact[i, j] = heatmaps.log_std(theory.variance_c_is(setting).total)
-            biased[i, j] = abs(theory.bias_c_is(setting).total) > 1e-9
+    def setting(place: Place) -> Setting:
+        moments = _uniform(*place) if panel.random else WeightMoments.constant(_constant(*place))
+        return heatmaps.setting_of(panel.behavior, panel.evaluation, moments, panel.annotation_std)
+
+    exact = heatmaps.surface(lambda place: heatmaps.log_std(theory.variance_c_is(setting(place)).total))
+    biased = np.abs(heatmaps.surface(lambda place: theory.bias_c_is(setting(place)).total)) > 1e-9
     corner, middle = Place(1.0, 1.0), Place(0.5, 0.5)
     return Map(
         panel.title, drawn["log_std"], exact, biased, drawn["error"], Place(0.0, 0.0) if panel.random else middle,

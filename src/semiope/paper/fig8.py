@@ -7,10 +7,10 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope.diagnose import theory
 from semiope.paper import figures, heatmaps
-from semiope.paper.heatmaps import AS_RUN, AS_WRITTEN, GRID, REWARD_MEANS, REWARD_STD, Map, Place
+from semiope.paper.heatmaps import AS_RUN, AS_WRITTEN, REWARD_MEANS, REWARD_STD, Map, Place
 from semiope.paper.pages import Claim, Heading, Made, Points
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 from semiope.policies.lookup import safe_ratio
 from semiope.weights.moments import WeightMoments
 
@@ -24,14 +24,14 @@ SETTINGS = (("", AS_WRITTEN), (", as run", AS_RUN))
 FORMS = {"plain": "(a) without imputation", "imputed": "(b) with imputation"}
 
 
-def pieces(setup: Setup) -> list[Piece]:
+def pieces(settings: Settings) -> list[Piece]:
     """One for each setting."""
-    return [Piece("fig8", "sweep_shares", number, cost=2.0) for number in range(len(SETTINGS))]
+    return [Piece(sweep_shares, number, cost=2.0) for number in range(len(SETTINGS))]
 
 
-def repeats_of(setup: Setup) -> int:
+def repeats_of(settings: Settings) -> int:
     """How many datasets of 200 samples are drawn."""
-    return QUICK_REPEATS if setup.quick else REPEATS
+    return QUICK_REPEATS if settings.quick else REPEATS
 
 
 class Samples:
@@ -87,22 +87,24 @@ def _mean_weights(share: Floats) -> Floats:
     return np.stack([np.stack([1 - off[..., 0], off[..., 0]], -1), np.stack([off[..., 1], 1 - off[..., 1]], -1)], -2)
 
 
-def sweep_shares(setup: Setup, number: int) -> dict[str, Floats]:
+def sweep_shares(settings: Settings, number: int) -> dict[str, Floats]:
     """Log of std times sqrt(200) over the grid, without and with imputation; all points see the same samples."""
-    samples = Samples(*SETTINGS[number][1], repeats_of(setup), setup.seed)
-    found = {"plain": np.empty((len(GRID), len(GRID))), "imputed": np.empty((len(GRID), len(GRID)))}
-    for i, zero in enumerate(GRID):
-        for j, one in enumerate(GRID):
-            for name, estimate in (("plain", samples.plain), ("imputed", samples.imputed)):
-                found[name][i, j] = np.log(estimate(Place(zero, one)).std() * SAMPLES**0.5)
-    return found
+    samples = Samples(*SETTINGS[number][1], repeats_of(settings), settings.seed)
+
+    def log_std(estimates: Floats) -> float:
+        return heatmaps.log_std(float(estimates.var()) * SAMPLES)
+
+    return {
+        "plain": heatmaps.surface(lambda place: log_std(samples.plain(place))),
+        "imputed": heatmaps.surface(lambda place: log_std(samples.imputed(place))),
+    }
 
 
-def make(setup: Setup, found: Pieces) -> Made:
+def make(settings: Settings, found: Pieces) -> Made:
     """Four maps: the caption's setting above, what the paper's code ran below."""
-    drawn = [found[piece] for piece in pieces(setup)]
+    drawn = [found[piece] for piece in pieces(settings)]
     shown = [
-        _map(setup, f"{title}{told}", policies, form, surfaces)
+        _map(settings, f"{title}{told}", policies, form, surfaces)
         for (told, policies), surfaces in zip(SETTINGS, drawn, strict=True)
         for form, title in FORMS.items()
     ]
@@ -124,7 +126,7 @@ def make(setup: Setup, found: Pieces) -> Made:
     notes = (
         "Axes: share of the counterfactuals about action 0 (where 1 was taken) and about action 1 that are "
         "annotated. At (1, 1) everything is annotated, which is C*-IS; at (0, 0) nothing, which is IS.",
-        f"Datasets of {SAMPLES} samples, {repeats_of(setup)} of them (the paper has 50); log of the std over "
+        f"Datasets of {SAMPLES} samples, {repeats_of(settings)} of them (the paper has 50); log of the std over "
         f"datasets times √{SAMPLES}, so that it compares with Figure 7. The white star is the exact minimum.",
         "The caption gives the settings of Figure 7a; the paper's code ran with pi_b = [0.8, 0.2] and pi_e = [0.1, "
         "0.9]. Both are here.",
@@ -138,14 +140,11 @@ def make(setup: Setup, found: Pieces) -> Made:
 
 
 def _map(
-    setup: Setup, title: str, policies: tuple[tuple[float, float], tuple[float, float]], form: str,
+    settings: Settings, title: str, policies: tuple[tuple[float, float], tuple[float, float]], form: str,
     surfaces: dict[str, Floats],
 ) -> Map:  # fmt: skip
-    exact = np.empty_like(surfaces[form])
-    for i, zero in enumerate(GRID):
-        for j, one in enumerate(GRID):
-            exact[i, j] = heatmaps.log_std(_variance(*policies, Place(zero, one), form))
-    error = np.full(exact.shape, (2 * repeats_of(setup)) ** -0.5)  # means of 200 samples are all but normal
+    exact = heatmaps.surface(lambda place: heatmaps.log_std(_variance(*policies, place, form)))
+    error = np.full(exact.shape, (2 * repeats_of(settings)) ** -0.5)  # means of 200 samples are all but normal
     return Map(
         title, surfaces[form], exact, np.zeros(exact.shape, dtype=np.bool_), error, Place(1.0, 1.0), Place(0.0, 0.0)
     )

@@ -8,7 +8,7 @@ from semiope.domains import sepsis
 from semiope.paper import figures
 from semiope.paper.pages import Claim, Made, Points, Table
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 from semiope.paper.trials import truths
 
 TITLE = "Figure 9: true values of the evaluation policies"
@@ -19,12 +19,12 @@ SHOWS = (
 MEAN_STD, REACHING = 0.312, 15
 
 
-def pieces(setup: Setup) -> list[Piece]:
+def pieces(settings: Settings) -> list[Piece]:
     """None: values are exact."""
     return []
 
 
-def make(setup: Setup, found: Pieces) -> Made:
+def make(settings: Settings, found: Pieces) -> Made:
     """Two panels, the right one with error bars."""
     world = sepsis.world()
     values = truths()

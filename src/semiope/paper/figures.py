@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import io
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from semiope._extras import need
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Okabe and Ito (2008).
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
-)  # fmt: skip
-GRAY = "#767676"
+BLACK, ORANGE, SKY, GREEN, BLUE, RED = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00"
+GREY = "#767676"
 WIDTH = 5.5  # inches, the width of the paper's text
 STYLE: dict[str, Any] = {
     "font.family": "STIXGeneral",
@@ -43,32 +41,25 @@ STYLE: dict[str, Any] = {
 }
 
 
-def need_matplotlib() -> Any:
+def need_matplotlib() -> None:
     """Fail with the way out where figures cannot be drawn."""
-    return need("matplotlib", "paper", "drawing figures")
+    need("matplotlib", "paper", "drawing figures")
 
 
-def new(rows: int, columns: int, *, height: float, width: float = WIDTH, **options: Any) -> tuple[Figure, Any]:
-    """A figure and its axes, (rows, columns)."""
-    from matplotlib import rc_context
+def new(rows: int, columns: int, *, height: float, width: float = WIDTH) -> tuple[Figure, Any]:
+    """A figure and its axes, (rows, columns); to be called within `styled`."""
     from matplotlib.figure import Figure
 
-    with rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False, **options)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def styled() -> Any:
+def styled() -> AbstractContextManager[None]:
     """The context in which figures are drawn on and written: matplotlib's own defaults are left alone."""
     from matplotlib import rc_context
 
-    return rc_context(STYLE)
-
-
-def label_panels(axes: list[Axes]) -> None:
-    """(a), (b) ... before the titles."""
-    for letter, one in zip("abcdefgh", axes, strict=False):
-        one.set_title(f"({letter}) {one.get_title()}".strip())
+    found: AbstractContextManager[None] = rc_context(STYLE)
+    return found
 
 
 def written(figure: Figure, suffix: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,18 +14,17 @@ from semiope.domains import bandit
 from semiope.domains.world import World
 from semiope.paper import figures
 from semiope.paper.pages import Claim, Table
+from semiope.paper.settings import TENTHS, WITHIN
 from semiope.weights.moments import WeightMoments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-GRID = tuple(round(0.1 * i, 1) for i in range(11))
+GRID = TENTHS
 REWARD_MEANS, REWARD_STD = (1.0, 2.0), 1.0
 # What the captions of Figures 7e and 8 say, and what the paper's code ran.
 AS_WRITTEN, AS_RUN = ((0.1, 0.9), (0.8, 0.2)), ((0.8, 0.2), (0.1, 0.9))
-# Two points of a map are told apart by no less than so many Monte-Carlo standard errors of a log std.
-WITHIN = 4.0
 
 
 class Place(NamedTuple):
@@ -86,7 +85,7 @@ def draw(figure: Figure, axes: Axes, shown: Map, labels: tuple[str, str]) -> Non
     bar.set_label("log std", fontsize=6, labelpad=2)
     crosses = np.argwhere(shown.biased) / 10
     if len(crosses):
-        axes.plot(*crosses.T, "x", color=figures.GRAY, ms=5, mew=1.3, label="biased")
+        axes.plot(*crosses.T, "x", color=figures.GREY, ms=5, mew=1.3, label="biased")
     if shown.equal is not None:
         axes.plot(*shown.equal, "o", mfc="none", mec="#ff2a2a", ms=7.5, mew=1.3, label="C*-IS (equal weights)")
     if shown.standard is not None:
@@ -156,6 +155,11 @@ def rows(shown: Sequence[Map], names: tuple[str, str]) -> list[dict[str, Any]]:
         for i, x in enumerate(GRID)
         for j, y in enumerate(GRID)
     ]  # fmt: skip
+
+
+def surface(height: Callable[[Place], float]) -> Floats:
+    """A function of the grid's points, as an array."""
+    return np.array([[height(Place(x, y)) for y in GRID] for x in GRID])
 
 
 def log_std(variance: float) -> float:

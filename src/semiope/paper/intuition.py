@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from semiope.errors import StatisticalWarning
+from semiope.errors import quietly
 from semiope.paper import figures
 from semiope.paper.pages import Claim, Made, Points, Table
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 from semiope.pipeline import evaluate
 from semiope.policies.policy import read_policy
 
@@ -24,12 +23,12 @@ WEIGHTS = tuple(round(0.05 * i, 2) for i in range(1, 20))
 UP, DOWN = "up", "down"
 
 
-def pieces(setup: Setup) -> list[Piece]:
+def pieces(settings: Settings) -> list[Piece]:
     """None: there is nothing to draw."""
     return []
 
 
-def make(setup: Setup, found: Pieces) -> Made:
+def make(settings: Settings, found: Pieces) -> Made:
     """Both examples, for many weights."""
     naive, logs = section_3_1("naive-unweighted"), section_3_1("is")
     split = np.array([section_3_1("c-is", weight) for weight in WEIGHTS])
@@ -38,7 +37,7 @@ def make(setup: Setup, found: Pieces) -> Made:
         figure, [[axes]] = figures.new(1, 1, height=2.3, width=3.6)
         axes.plot(WEIGHTS, split, "o-", color=figures.BLUE, label="C-IS", zorder=3)
         axes.axhline(naive, color=figures.RED, ls="--", label="naive: annotation added as a sample")
-        axes.axhline(logs, color=figures.GRAY, ls=":", label="IS on the logs alone")
+        axes.axhline(logs, color=figures.GREY, ls=":", label="IS on the logs alone")
         axes.axhline(0.5, color=figures.GREEN, lw=3, alpha=0.35, label="true value")
         axes.set(xlim=(0, 1), ylim=(-0.05, 0.8), xlabel=r"weight $\alpha$ on what happened", ylabel="estimate")
         figure.legend(loc="outside upper center", ncols=2)
@@ -92,7 +91,6 @@ def appendix_b1(weight: float) -> float:
 
 
 def _estimate(episodes: Any, policy: Any, annotations: Any, estimator: str) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StatisticalWarning)
+    with quietly():
         found = evaluate(episodes, policy, annotations=annotations, estimators=[estimator], weights="column")
     return float(found[estimator].value)

@@ -12,42 +12,49 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope.domains import sepsis
-from semiope.paper.pages import MEASURED
+from semiope.paper import trials
+from semiope.paper.pages import Spread
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import DATASETS, Setup
-from semiope.paper.trials import truths
+from semiope.paper.settings import DATASETS, Settings
 
-# Digits printed in the paper.
-DIGITS = {"rmse": 3, "ess": 1, "spearman": 3, "accuracy": 1, "fpr": 1, "fnr": 1}
-HEADINGS = {
-    "rmse": "RMSE",
-    "ess": "ESS",
-    "spearman": "Spearman",
-    "accuracy": "% accuracy",
-    "fpr": "% FPR",
-    "fnr": "% FNR",
+
+class Measure(NamedTuple):
+    """How the paper calls a measure, and with how many digits it prints it."""
+
+    heading: str
+    digits: int
+
+
+MEASURES = {
+    "rmse": Measure("RMSE", 3),
+    "ess": Measure("ESS", 1),
+    "spearman": Measure("Spearman", 3),
+    "accuracy": Measure("% accuracy", 1),
+    "fpr": Measure("% FPR", 1),
+    "fnr": Measure("% FNR", 1),
 }
+Measured = dict[str, Spread]
 ORDINARY, WEIGHTED, ESS = range(3)
 BOTH = (ORDINARY, WEIGHTED)
 # Rough costs in seconds, for the progress bar.
-COMPARE = Piece("trials", "compare", cost=0.7)
-EXTEND = Piece("trials", "extend", cost=4.0)
-VARY_NOISE = Piece("trials", "vary_noise", cost=0.5)
-VARY_SHARE = Piece("trials", "vary_share", cost=1.6)
+COMPARE = Piece(trials.compare, cost=0.7)
+EXTEND = Piece(trials.extend, cost=4.0)
+VARY_NOISE = Piece(trials.vary_noise, cost=0.5)
+VARY_SHARE = Piece(trials.vary_share, cost=1.6)
 
 
-def each(setup: Setup, *pieces: Piece) -> list[Piece]:
+def each(settings: Settings, *pieces: Piece) -> list[Piece]:
     """These pieces for every dataset."""
-    return [piece._replace(number=number) for piece in pieces for number in range(setup.datasets)]
+    return [piece._replace(number=number) for piece in pieces for number in range(settings.datasets)]
 
 
-def gathered(setup: Setup, found: Pieces, piece: Piece) -> dict[str, Any]:
+def gathered(settings: Settings, found: Pieces, piece: Piece) -> dict[str, Any]:
     """The arrays of a piece with a first axis over datasets."""
-    parts = [found[piece._replace(number=number)] for number in range(setup.datasets)]
+    parts = [found[piece._replace(number=number)] for number in range(settings.datasets)]
     return {name: np.array([part[name] for part in parts]) for name in parts[0]}
 
 
-def measure(estimates: Floats, bars: Floats, forms: Sequence[int] = BOTH) -> dict[str, Floats]:
+def measure(estimates: Floats, mean_returns: Floats, forms: Sequence[int] = BOTH) -> dict[str, Floats]:
     """Each measure per dataset, of estimates (datasets, policies, 3) and the datasets' mean returns.
 
     The paper's main table takes the ordinary and the weighted estimates of all policies together. A policy is called
@@ -56,10 +63,10 @@ def measure(estimates: Floats, bars: Floats, forms: Sequence[int] = BOTH) -> dic
     from scipy.stats import spearmanr
 
     world = sepsis.world()
-    truth = np.tile(truths(), len(forms))
+    truth = np.tile(trials.truths(), len(forms))
     better = truth >= world.mdp.value(world.behavior)
     guesses = np.concatenate([estimates[..., form] for form in forms], axis=-1)
-    called = guesses >= bars[:, None]
+    called = guesses >= mean_returns[:, None]
     return {
         "rmse": np.sqrt(np.mean((guesses - truth) ** 2, axis=-1)),
         "ess": estimates[..., ESS],
@@ -70,9 +77,9 @@ def measure(estimates: Floats, bars: Floats, forms: Sequence[int] = BOTH) -> dic
     }
 
 
-def summary(measures: dict[str, Floats]) -> dict[str, list[float]]:
-    """[mean, std] over datasets; of the effective sample size over datasets and policies, as in the paper."""
-    return {name: [float(values.mean()), float(values.std())] for name, values in measures.items()}
+def spreads(measures: dict[str, Floats]) -> Measured:
+    """Mean and std over datasets; of the effective sample size over datasets and policies, as in the paper."""
+    return {name: Spread(float(values.mean()), float(values.std())) for name, values in measures.items()}
 
 
 class Difference(NamedTuple):
@@ -82,28 +89,29 @@ class Difference(NamedTuple):
     same: bool
 
 
-def difference(metric: str, ours: Sequence[float], printed: Sequence[float], datasets: int) -> Difference:
+def difference(metric: str, ours: Spread, printed: Spread, datasets: int) -> Difference:
     """Compare two means over datasets, whose scatter is taken to be the same on both sides.
 
     For as many datasets as the paper has, the error is that of std / sqrt(50) on either side.
     """
-    scatter = (datasets * ours[1] ** 2 + DATASETS * printed[1] ** 2) / (datasets + DATASETS)
+    scatter = (datasets * ours.std**2 + DATASETS * printed.std**2) / (datasets + DATASETS)
     error = float(np.sqrt(scatter * (1 / datasets + 1 / DATASETS)))
-    same = all(f"{a:.{DIGITS[metric]}f}" == f"{b:.{DIGITS[metric]}f}" for a, b in zip(ours, printed, strict=True))
-    off = ours[0] - printed[0]
+    digits = MEASURES[metric].digits
+    same = all(f"{a:.{digits}f}" == f"{b:.{digits}f}" for a, b in zip(ours, printed, strict=True))
+    off = ours.mean - printed.mean
     return Difference(0.0 if not off else off / error if error else float("inf") * off, same)
 
 
 @cache
-def printed(name: str) -> list[dict[str, str]]:
+def printed(name: str) -> tuple[dict[str, str], ...]:
     """A table of the paper as it is printed."""
     with files("semiope.paper").joinpath("printed", f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
+        return tuple(csv.DictReader(file))
 
 
-def printed_measures(name: str) -> dict[str, dict[str, list[float]]]:
-    """A table of measures as printed: [mean, std] by estimator and measure."""
+def printed_measures(name: str) -> dict[str, Measured]:
+    """A table of measures as printed, by estimator."""
     return {
-        row["estimator"]: {metric: [float(row[metric]), float(row[f"{metric}_std"])] for metric in MEASURED}
+        row["estimator"]: {metric: Spread(float(row[metric]), float(row[f"{metric}_std"])) for metric in MEASURES}
         for row in printed(name)
     }

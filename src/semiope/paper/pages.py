@@ -35,6 +35,13 @@ class Heading(NamedTuple):
     text: str
 
 
+class Spread(NamedTuple):
+    """Mean and standard deviation over datasets; [mean, std] in JSON."""
+
+    mean: float
+    std: float
+
+
 class Claim(NamedTuple):
     """Something that must show, and whether it does."""
 
@@ -65,12 +72,13 @@ class Made:
         return Points([f"{'Holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}" for claim in self.claims])
 
 
-def markdown(name: str, made: Made) -> str:
-    """The page of an item."""
+def markdown(name: str, made: Made, settings: Mapping[str, object]) -> str:
+    """The page of an item; it ends with the settings that it was made with."""
     parts = [f"# {made.title}"]
     if made.figure is not None:
         parts.append(f"![{made.shows}]({name}.svg)")
     parts += [_markdown(block) for block in made.page()]
+    parts.append("Made with " + ", ".join(f"{key} {value}" for key, value in settings.items()) + ".")
     return "\n\n".join(parts) + "\n"
 
 
@@ -184,7 +192,7 @@ def index(settings: Mapping[str, object], made: Mapping[str, Made], figures: Map
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV: pairs such as [mean, std] become two columns, other lists one with its elements side by side."""
+    """Rows as CSV: a mean and its std become two columns, a list one with its elements side by side."""
     flat = [_flat(row) for row in rows]
     columns = list(dict.fromkeys(column for row in flat for column in row))
     text = io.StringIO()
@@ -199,14 +207,10 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in row.items():
         if isinstance(value, Mapping):
             found |= {f"{key}_{inner}": one for inner, one in _flat(value).items()}
-        elif isinstance(value, list) and key in MEASURED:
+        elif isinstance(value, Spread):
             found[key], found[f"{key}_std"] = value
         elif isinstance(value, list):
             found[key] = " ".join(f"{number:g}" for number in value)
         else:
             found[key] = value
     return found
-
-
-# What is given as [mean, std] over datasets.
-MEASURED = ("rmse", "ess", "spearman", "accuracy", "fpr", "fnr")

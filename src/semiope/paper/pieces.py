@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,28 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from semiope._files import write_whole
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
 
-Arrays = Mapping[str, npt.NDArray[Any]]
+Arrays = dict[str, npt.NDArray[Any]]
+Work = Callable[[Settings, int], Mapping[str, Any]]
 
 
 class Piece(NamedTuple):
-    """A function of a module of this room, called with the setup and a number, and roughly what it costs in seconds."""
+    """A function of a module, called with the settings and a number, and roughly what it costs in seconds."""
 
-    module: str
-    function: str
+    work: Work
     number: int = 0
     cost: float = 1.0
 
     @property
     def name(self) -> str:
         """What its file is called."""
-        return f"{self.module}-{self.function}-{self.number}"
-
-    def compute(self, setup: Setup) -> Arrays:
-        """Do the work."""
-        work: Callable[[Setup, int], Arrays] = getattr(import_module(f"semiope.paper.{self.module}"), self.function)
-        return work(setup, self.number)
+        return f"{self.work.__module__.rpartition('.')[2]}-{self.work.__name__}-{self.number}"
 
 
 class Pieces:
@@ -43,13 +38,21 @@ class Pieces:
         self.folder = folder
 
     def __contains__(self, piece: Piece) -> bool:
-        return self._path(piece).exists()
+        """Whether it is there and whole: one that a failing disk has spoilt is computed again."""
+        try:
+            return bool(self[piece])
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+            return False
 
-    def __getitem__(self, piece: Piece) -> dict[str, npt.NDArray[Any]]:
-        with np.load(self._path(piece), allow_pickle=False) as found:
+    def __getitem__(self, piece: Piece) -> Arrays:
+        with self._path(piece).open("rb") as file, np.load(file, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
 
-    def keep(self, piece: Piece, arrays: Arrays) -> None:
+    def compute(self, piece: Piece, settings: Settings) -> None:
+        """Do the work, and keep what came of it."""
+        self.keep(piece, piece.work(settings, piece.number))
+
+    def keep(self, piece: Piece, arrays: Mapping[str, Any]) -> None:
         """Write a piece."""
         write_whole({self._path(piece): partial(_save, arrays)})
 
@@ -63,6 +66,6 @@ class Pieces:
         return self.folder / f"{piece.name}.npz"
 
 
-def _save(arrays: Arrays, path: Path) -> None:
+def _save(arrays: Mapping[str, Any], path: Path) -> None:
     with path.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        np.savez_compressed(file, **arrays)

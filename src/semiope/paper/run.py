@@ -3,48 +3,67 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow.compute as pc
 
 from semiope._files import exists, write_whole
 from semiope._options import Progress, check_count
+from semiope.domains import sepsis
 from semiope.errors import OptionError, OutputError, SchemaError, nearest
-from semiope.paper import figures
+from semiope.models.places import places_of_rows
+from semiope.paper import (
+    fig5,
+    fig7,
+    fig8,
+    fig9,
+    fig10,
+    fig11,
+    fig12,
+    figures,
+    intuition,
+    table1,
+    table2,
+    table3,
+    table4,
+    table5,
+)  # fmt: skip
 from semiope.paper.pages import Made, index, markdown, summary, to_csv
 from semiope.paper.pieces import Piece, Pieces
-from semiope.paper.setup import Setup
+from semiope.paper.settings import Settings
+from semiope.paper.trials import Dataset, table_of
+from semiope.paper.workers import cores, held, workers
 from semiope.report.document import to_json
-
-# In the order of the index; a file of this room each.
-ITEMS = (
-    "intuition", "table1", "table2", "fig5", "table3", "table4", "fig7", "fig8", "fig9", "table5", "fig10", "fig11",
-    "fig12",
-)  # fmt: skip
-ALL = "all"
-# Of making a page, beside the costs of pieces.
-PAGE_COST = 1.5
-WITHOUT_FIGURE = tuple(name for name in ITEMS if name.startswith("table"))
 
 
 class Item(Protocol):
     """What each of the files has."""
 
-    def pieces(self, setup: Setup) -> list[Piece]:
+    @property
+    def TITLE(self) -> str:  # noqa: N802
+        """Its name in the paper."""
+
+    @property
+    def pieces(self) -> Callable[[Settings], list[Piece]]:
         """The work that it is made from."""
 
-    def make(self, setup: Setup, found: Pieces) -> Made:
+    @property
+    def make(self) -> Callable[[Settings, Pieces], Made]:
         """The item, once all of that is done."""
+
+
+# In the order of the index; a file of this room each.
+ITEMS: dict[str, Item] = {
+    "intuition": intuition, "table1": table1, "table2": table2, "fig5": fig5, "table3": table3, "table4": table4,
+    "fig7": fig7, "fig8": fig8, "fig9": fig9, "table5": table5, "fig10": fig10, "fig11": fig11, "fig12": fig12,
+}  # fmt: skip
+ALL = "all"
+# Of making a page, beside the costs of pieces.
+PAGE_COST = 1.5
 
 
 class Page(NamedTuple):
@@ -73,55 +92,70 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def reproduce(
-    names: Sequence[str], setup: Setup, folder: Path, *, jobs: int | None = None, progress: Progress | None = None
+    names: Sequence[str], settings: Settings, folder: Path, *, jobs: int | None = None, progress: Progress | None = None
 ) -> Reproduced:
     """Compute what is missing of these items, and write them to a folder; finished pieces are kept in `.pieces` there.
 
     Files appear once everything is computed. The result does not depend on `jobs`, the number of processes.
     """
     wanted = chosen(names)
-    jobs = len(os.sched_getaffinity(0)) if jobs is None else check_count(jobs, "--jobs")
-    if any(name not in WITHOUT_FIGURE for name in wanted):
+    jobs = cores() if jobs is None else check_count(jobs, "--jobs")
+    if any(not name.startswith("table") for name in wanted):
         figures.need_matplotlib()
-    setup = with_episodes(setup)
-    with _held(folder) as kept, _workers(jobs) as submit:
-        found = Pieces(kept / setup.fingerprint())
-        _make_folder(found.folder)
-        found.sweep()
-        needed = dict.fromkeys(piece for name in wanted for piece in _item(name).pieces(setup))
+    settings = with_episodes(settings)
+    if exists(folder) and not folder.is_dir():
+        raise OutputError(f"--out: {folder} is a file. Name a folder.")
+    found = Pieces(folder / ".pieces" / settings.fingerprint())
+    _make_folder(found.folder)
+    done, total = 0.0, 0.0
+
+    def finished(cost: float) -> None:
+        nonlocal done
+        done += cost
+        if progress:
+            progress(round(1000 * done), round(1000 * total))
+
+    with held(folder, found.folder.parent / "lock"):
+        _sweep(found, folder, wanted)
+        needed = {piece.name: piece for name in wanted for piece in ITEMS[name].pieces(settings)}
         # One of each kind first: on a machine where nothing is compiled yet, processes then compile different things.
-        missing = sorted((piece for piece in needed if piece not in found), key=lambda one: (one.number, -one.cost))
-        tell = _Teller(progress, sum(piece.cost for piece in missing) + PAGE_COST * len(wanted))
-        work = {submit(_keep, found, piece, setup): piece.cost for piece in missing}
-        for future in as_completed(work):
-            future.result()
-            tell(work[future])
-        drawn = {name: submit(_draw, name, setup, found) for name in wanted}
-        for future in as_completed(drawn.values()):
-            future.result()
-            tell(PAGE_COST)
-        pages = {name: future.result() for name, future in drawn.items()}
-        files = _write(pages, setup, folder, whole=len(wanted) == len(ITEMS))
-    return Reproduced({name: page.made for name, page in pages.items()}, files)
+        missing = [piece for piece in needed.values() if piece not in found]
+        missing.sort(key=lambda piece: (piece.number, -piece.cost))
+        total = sum(piece.cost for piece in missing) + PAGE_COST * len(wanted)
+        with workers(min(jobs, max(len(missing), len(wanted)))) as spread:
+            for piece, _ in spread(partial(_compute, found, settings), missing):
+                finished(piece.cost)
+            pages = {}
+            for name, page in spread(partial(_page, found, settings), wanted):
+                pages[name] = page
+                finished(PAGE_COST)
+        files = _write({name: pages[name] for name in wanted}, settings, folder)
+    return Reproduced({name: pages[name].made for name in wanted}, files)
 
 
-def _item(name: str) -> Item:
-    return cast(Item, import_module(f"semiope.paper.{name}"))
+def _compute(found: Pieces, settings: Settings, piece: Piece) -> None:
+    found.compute(piece, settings)
 
 
-def with_episodes(setup: Setup) -> Setup:
-    """The setup with the digest of its file of episodes, which must hold enough sepsis datasets."""
-    if setup.episodes is None:
-        return setup
-    import pyarrow.compute as pc
+def _page(found: Pieces, settings: Settings, name: str) -> Page:
+    made = ITEMS[name].make(settings, found)
+    contents = {
+        "json": to_json(made.rows).encode(),
+        "csv": to_csv(made.rows).encode(),
+        "md": markdown(name, made, settings.listed()).encode(),
+    }
+    if made.figure is not None:
+        contents |= {suffix: figures.written(made.figure, suffix) for suffix in ("svg", "png")}
+    return Page(replace(made, figure=None), contents)
 
-    from semiope.domains import sepsis
-    from semiope.models.places import places_of_rows
-    from semiope.paper.trials import Dataset, table_of
 
-    path = Path(setup.episodes)
-    setup = replace(setup, digest=_digest(path) if exists(path) else "")
-    table = table_of(setup.episodes, setup.digest)
+def with_episodes(settings: Settings) -> Settings:
+    """The settings with the digest of its file of episodes, which must hold enough sepsis datasets."""
+    if settings.episodes is None:
+        return settings
+    path = Path(settings.episodes)
+    settings = replace(settings, digest=_digest(path) if exists(path) else "")
+    table = table_of(settings.episodes, settings.digest)
     if "run" not in table.column_names:
         raise SchemaError(
             "--episodes: there is no column 'run', which says to which dataset an episode belongs (0, 1, 2 ...). "
@@ -130,18 +164,18 @@ def with_episodes(setup: Setup) -> Setup:
     if table["run"].null_count:
         raise SchemaError("--episodes: column 'run' has empty cells. Say to which dataset each episode belongs.")
     runs = len(pc.unique(table["run"]))
-    if runs < setup.datasets:
+    if runs < settings.datasets:
         raise SchemaError(
-            f"--episodes: {setup.episodes} holds {runs} datasets (column 'run'), and {setup.datasets} are asked for. "
-            f"Use --datasets {runs}, or a file with more."
+            f"--episodes: {settings.episodes} holds {runs} datasets (column 'run'), and {settings.datasets} are "
+            f"asked for. Use --datasets {runs}, or a file with more."
         )
-    for number in range(setup.datasets):
+    for number in range(settings.datasets):
         try:
-            episodes = Dataset.of(setup, number).episodes
+            episodes = Dataset.of(settings, number).episodes
             places_of_rows(sepsis.world().mdp, episodes)
         except SchemaError as error:
             raise SchemaError(f"--episodes: dataset {number}: {error}") from None
-    return setup
+    return settings
 
 
 def _digest(path: Path) -> str:
@@ -153,80 +187,17 @@ def _digest(path: Path) -> str:
     return found.hexdigest()
 
 
-class _Teller:
-    """Tells whoever wants to show progress."""
-
-    def __init__(self, progress: Progress | None, total: float) -> None:
-        self.progress, self.total, self.done = progress, total, 0.0
-
-    def __call__(self, cost: float) -> None:
-        self.done += cost
-        if self.progress:
-            self.progress(round(1000 * self.done), round(1000 * self.total))
-
-
-def _keep(found: Pieces, piece: Piece, setup: Setup) -> None:
-    found.keep(piece, piece.compute(setup))
-
-
-def _draw(name: str, setup: Setup, found: Pieces) -> Page:
-    made = _item(name).make(setup, found)
-    contents = {
-        "json": to_json(made.rows).encode(), "csv": to_csv(made.rows).encode(), "md": markdown(name, made).encode(),
-    }  # fmt: skip
-    if made.figure is not None:
-        contents |= {suffix: figures.written(made.figure, suffix) for suffix in ("svg", "png")}
-    return Page(replace(made, figure=None), contents)
-
-
-@contextmanager
-def _workers(jobs: int) -> Iterator[Callable[..., Future[Any]]]:
-    """What gives work to this many processes; one job is done here and now."""
-    if jobs == 1:
-        yield _now
-        return
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
-    try:
-        yield pool.submit
-    except BrokenProcessPool:
-        raise OutputError(
-            "a process ended before its work was done, perhaps for want of memory. Finished pieces are kept: run the "
-            "same command again, with fewer --jobs."
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _now(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    done: Future[Any] = Future()
-    done.set_result(function(*arguments))
-    return done
-
-
-def _end_with_parent() -> None:
-    """Let a process end as soon as the one that started it is gone, killed or not; Ctrl-C is for that one alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _write(pages: Mapping[str, Page], setup: Setup, folder: Path, *, whole: bool) -> list[Path]:
+def _write(pages: Mapping[str, Page], settings: Settings, folder: Path) -> list[Path]:
     """All files, or none: data, figures, pages, and the index if all items are there."""
     contents = {
         f"{name}.{suffix}": content for name, page in pages.items() for suffix, content in page.contents.items()
     }
-    if whole:
+    if len(pages) == len(ITEMS):
         drawn = {name: page.contents["svg"] for name, page in pages.items() if "svg" in page.contents}
         made = {name: page.made for name, page in pages.items()}
-        contents["index.html"] = index(setup.told(), made, drawn).encode()
-        contents["index.md"] = summary(setup.told(), made).encode()
-        contents["settings.json"] = to_json(setup.told()).encode()
+        contents["index.html"] = index(settings.listed(), made, drawn).encode()
+        contents["index.md"] = summary(settings.listed(), made).encode()
+        contents["settings.json"] = to_json(settings.listed()).encode()
     writers: dict[Path, Callable[[Path], Any]] = {
         folder / name: partial(Path.write_bytes, data=content) for name, content in contents.items()
     }
@@ -234,30 +205,12 @@ def _write(pages: Mapping[str, Page], setup: Setup, folder: Path, *, whole: bool
     return list(writers)
 
 
-@contextmanager
-def _held(folder: Path) -> Iterator[Path]:
-    """The folder's own `.pieces`, which one run at a time may use."""
-    if exists(folder) and not folder.is_dir():
-        raise OutputError(f"--out: {folder} is a file. Name a folder.")
-    kept = folder / ".pieces"
-    _make_folder(kept)
-    try:
-        import fcntl
-    except ImportError:  # where there are no such locks
-        yield kept
-        return
-    try:
-        lock = os.open(kept / "lock", os.O_CREAT | os.O_RDWR, 0o644)
-    except OSError as error:
-        raise OutputError(f"--out: cannot write to {folder}: {error.strerror}.") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise OutputError(f"--out: another run is writing to {folder}. Wait for it, or name another folder.") from None
-    else:
-        yield kept
-    finally:
-        os.close(lock)
+def _sweep(found: Pieces, folder: Path, names: Sequence[str]) -> None:
+    """Remove what a killed run had half written, here and among the pieces."""
+    found.sweep()
+    for name in (*names, "index", "settings"):
+        for left in folder.glob(f".{name}.*.????????"):
+            left.unlink()
 
 
 def _make_folder(folder: Path) -> None:

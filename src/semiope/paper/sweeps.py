@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats
 from semiope.paper import figures
-from semiope.paper.measures import COMPARE, VARY_NOISE, VARY_SHARE, gathered, measure
-from semiope.paper.pages import Claim, Table
+from semiope.paper.measures import COMPARE, MEASURES, VARY_NOISE, VARY_SHARE, gathered, measure
+from semiope.paper.pages import Block, Claim, Heading, Spread, Table
 from semiope.paper.pieces import Pieces
-from semiope.paper.setup import Setup
-from semiope.paper.trials import LEVELS
+from semiope.paper.settings import TENTHS, Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Measure, label, range and ticks of each panel: those of the paper.
 PANELS = (
     ("rmse", "RMSE", (0.0, 0.15), (0.0, 0.05, 0.1, 0.15)),
     ("spearman", "Spearman", (0.45, 1.05), (0.5, 0.75, 1.0)),
-    ("accuracy", "Accuracy", (0.7, 1.05), (0.7, 0.8, 0.9, 1.0)),
+    ("accuracy", "% accuracy", (70, 105), (70, 80, 90, 100)),
 )
 NOISE, SHARE = "Annotation noise (std)", "Share annotated"
 
@@ -54,35 +55,34 @@ class Sweep(NamedTuple):
     curves: list[Curve]
 
 
-def over_noise(setup: Setup, found: Pieces, which: str) -> Sweep:
+def over_noise(settings: Settings, found: Pieces, which: str) -> Sweep:
     """Noise in answers to `all` questions, or to a `tenth`."""
-    levels = gathered(setup, found, VARY_NOISE)[which]
-    bars = gathered(setup, found, COMPARE)["mean return"]
-    return Sweep(NOISE, _baseline(setup, found), [_curve("C*-PDIS", levels, bars, figures.BLUE, "-", "o")])
+    levels = gathered(settings, found, VARY_NOISE)[which]
+    mean_returns = gathered(settings, found, COMPARE)["mean return"]
+    return Sweep(NOISE, _baseline(settings, found), [_curve("C*-PDIS", levels, mean_returns, figures.BLUE, "-", "o")])
 
 
-def over_share(setup: Setup, found: Pieces, std: float) -> Sweep:
+def over_share(settings: Settings, found: Pieces, std: float) -> Sweep:
     """The share of questions answered with this much noise, as they are and imputed."""
-    data = gathered(setup, found, VARY_SHARE)
-    bars = gathered(setup, found, COMPARE)["mean return"]
+    data = gathered(settings, found, VARY_SHARE)
+    mean_returns = gathered(settings, found, COMPARE)["mean return"]
     curves = [
-        _curve("C*-PDIS", data[f"{std} plain"], bars, figures.BLUE, "-", "o"),
-        _curve("C*-PDIS, imputed", data[f"{std} imputed"], bars, figures.RED, "--", "s"),
+        _curve("C*-PDIS", data[f"{std} plain"], mean_returns, figures.BLUE, "-", "o"),
+        _curve("C*-PDIS, imputed", data[f"{std} imputed"], mean_returns, figures.RED, "--", "s"),
     ]
-    return Sweep(SHARE, _baseline(setup, found), curves)
+    return Sweep(SHARE, _baseline(settings, found), curves)
 
 
-def _baseline(setup: Setup, found: Pieces) -> Curve:
-    data = gathered(setup, found, COMPARE)
-    levels = np.repeat(data["pdis"][:, None], len(LEVELS), axis=1)
-    return _curve("PDIS (no annotations)", levels, data["mean return"], figures.GRAY, ":", "")
+def _baseline(settings: Settings, found: Pieces) -> Curve:
+    data = gathered(settings, found, COMPARE)
+    levels = np.repeat(data["pdis"][:, None], len(TENTHS), axis=1)
+    return _curve("PDIS (no annotations)", levels, data["mean return"], figures.GREY, ":", "")
 
 
-def _curve(name: str, levels: Floats, bars: Floats, colour: str, dashes: str, marker: str) -> Curve:
+def _curve(name: str, levels: Floats, mean_returns: Floats, colour: str, dashes: str, marker: str) -> Curve:
     """From estimates (datasets, levels, policies, 3)."""
-    measured = [measure(levels[:, level], bars) for level in range(len(LEVELS))]
+    measured = [measure(levels[:, level], mean_returns) for level in range(len(TENTHS))]
     kept = {metric: np.array([one[metric] for one in measured]) for metric, *_ in PANELS}
-    kept["accuracy"] = kept["accuracy"] / 100
     return Curve(name, kept, colour, dashes, marker)
 
 
@@ -91,8 +91,8 @@ def draw(axes: list[Axes], sweep: Sweep, *, labels: bool = True) -> None:
     for one, (metric, label, limits, ticks) in zip(axes, PANELS, strict=True):
         for curve in (sweep.baseline, *sweep.curves):
             mean, std = curve.mean(metric), curve.std(metric)
-            one.fill_between(LEVELS, mean - std, mean + std, color=curve.colour, alpha=0.18, lw=0)
-            one.plot(LEVELS, mean, color=curve.colour, ls=curve.dashes, marker=curve.marker, ms=2.2, label=curve.name)
+            one.fill_between(TENTHS, mean - std, mean + std, color=curve.colour, alpha=0.18, lw=0)
+            one.plot(TENTHS, mean, color=curve.colour, ls=curve.dashes, marker=curve.marker, ms=2.2, label=curve.name)
         one.set(xlim=(0, 1), ylim=limits, yticks=ticks, xticks=(0, 0.2, 0.4, 0.6, 0.8, 1.0))
         if labels:
             one.set_ylabel(label)
@@ -100,14 +100,33 @@ def draw(axes: list[Axes], sweep: Sweep, *, labels: bool = True) -> None:
     axes[-1].set_xlabel(sweep.varied)
 
 
+def columns(shown: Mapping[str, Sweep]) -> tuple[Figure, list[dict[str, Any]], list[Block]]:
+    """A figure with a column for each sweep, the rows of its data, and a table of each, by its title."""
+    with figures.styled():
+        figure, axes = figures.new(3, len(shown), height=3.6, width=4.6)
+        for column, (title, sweep) in enumerate(shown.items()):
+            draw(list(axes[:, column]), sweep, labels=not column)
+            axes[0, column].set_title(title)
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    found = [row for title, sweep in shown.items() for row in rows(sweep, panel=title)]
+    blocks: list[Block] = []
+    for title, sweep in shown.items():
+        blocks += [Heading(title.capitalize()), table(sweep)]
+    return figure, found, blocks
+
+
 def table(sweep: Sweep) -> Table:
     """RMSE, Spearman and accuracy by level."""
     curves = [sweep.baseline, *sweep.curves] if len(sweep.curves) > 1 else sweep.curves
     headings = [f"{label}, {curve.name}" for _, label, *_ in PANELS for curve in curves]
     body = []
-    for i, level in enumerate(LEVELS):
-        pairs = [(curve.mean(metric)[i], curve.std(metric)[i]) for metric, *_ in PANELS for curve in curves]
-        body.append((f"{level:g}", *(f"{mean:.3f} ± {std:.3f}" for mean, std in pairs)))
+    for i, level in enumerate(TENTHS):
+        pairs = [
+            (curve.mean(metric)[i], curve.std(metric)[i], MEASURES[metric].digits)
+            for metric, *_ in PANELS
+            for curve in curves
+        ]
+        body.append((f"{level:g}", *(f"{mean:.{digits}f} ± {std:.{digits}f}" for mean, std, digits in pairs)))
     return Table((sweep.varied, *headings), body)
 
 
@@ -115,11 +134,9 @@ def rows(sweep: Sweep, **where: Any) -> list[dict[str, Any]]:
     """A row for each curve and level."""
     found = []
     for curve in (sweep.baseline, *sweep.curves):
-        for i, level in enumerate(LEVELS):
+        for i, level in enumerate(TENTHS):
             numbers = {
-                key: float(values[i])
-                for metric, *_ in PANELS
-                for key, values in ((metric, curve.mean(metric)), (f"{metric} std", curve.std(metric)))
+                metric: Spread(float(curve.mean(metric)[i]), float(curve.std(metric)[i])) for metric, *_ in PANELS
             }
             found.append({**where, "estimator": curve.name, "varied": sweep.varied, "level": level, **numbers})
     return found

@@ -8,7 +8,7 @@ from semiope.paper import bandits
 
 TITLE = "Table 1: bandits, the main settings"
 NOTES = (
-    "R(s2) is 1 here; in the tables of the appendix it is 0.",
+    "R(s2) is 1 here; in Table 3 it is 0.",
     bandits.POOLED,
 )
 

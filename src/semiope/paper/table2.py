@@ -40,5 +40,8 @@ NOTES = (
     "PDIS has heavy tails: a single dataset in which one estimate is far out moves its mean RMSE by 0.01.",
 )
 
+# The data of the paper give 20.0, between the 20.2 and 19.8 of its Table 5.
+MISPRINTS = {("c*-pdis (G=Qb)", "fpr"): 20.0}
+
 pieces = comparison.pieces
-make = partial(comparison.make, "table2", TITLE, ROWS, NOTES)
+make = partial(comparison.make, "table2", TITLE, ROWS, NOTES, MISPRINTS)

@@ -39,4 +39,4 @@ NOTES = (
 )
 
 pieces = comparison.pieces
-make = partial(comparison.make, "table5", TITLE, ROWS, NOTES)
+make = partial(comparison.make, "table5", TITLE, ROWS, NOTES, {})

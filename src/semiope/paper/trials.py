@@ -5,22 +5,21 @@ The three are the ordinary estimate, the weighted one and the effective sample s
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, frozen
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.data.tables import read_table
 from semiope.domains import sepsis
 from semiope.domains.annotators import Annotator, annotate
-from semiope.errors import StatisticalWarning
+from semiope.errors import quietly
 from semiope.estimate.evidence import Evidence, gather
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
@@ -29,23 +28,21 @@ from semiope.estimate.result import Estimate
 from semiope.models.case import Records
 from semiope.models.outcomes import Counted
 from semiope.models.places import places_of_rows
-from semiope.paper.setup import EPISODES, Setup
+from semiope.paper.settings import EPISODES, TENTHS, Settings
 from semiope.pipeline import Results, evaluate
 from semiope.policies.policy import Policy
 from semiope.repair.fill import answered
 from semiope.repair.impute import imputation
 
-# Levels of noise, and shares of questions that are answered.
-LEVELS = tuple(round(0.1 * i, 1) for i in range(11))
 SHARE = 0.1
 NOISES = (0.2, 1.0)
 PDIS, C_PDIS = ("pdis", "pdwis"), ("c-pdis", "c-pdwis")
 SOFTENED = 0.01
 
 
-def compare(setup: Setup, number: int) -> dict[str, Any]:
+def compare(settings: Settings, number: int) -> dict[str, Any]:
     """The rows of Tables 2 and 5; also the policy that made the logs, for the figure over KL divergence."""
-    data = Dataset.of(setup, number)
+    data = Dataset.of(settings, number)
     today = {"behavior": sepsis.world().behavior}
     of_optimal, of_today = data.ask(sepsis.world().policies["optimal"]), data.ask(sepsis.world().behavior)
     of_each = data.ask(returns())
@@ -67,9 +64,9 @@ def compare(setup: Setup, number: int) -> dict[str, Any]:
     return {**found, "mean return": data.mean_return, "visits": visits}
 
 
-def extend(setup: Setup, number: int) -> dict[str, Any]:
+def extend(settings: Settings, number: int) -> dict[str, Any]:
     """Rows beyond the paper: repaired, optimally weighted, doubly robust, and the floor."""
-    data = Dataset.of(setup, number)
+    data = Dataset.of(settings, number)
     of_today, of_each = data.ask(sepsis.world().behavior), data.ask(returns())
     return {
         "repaired": data.estimate(C_PDIS, of_today, repair="auto"),
@@ -80,22 +77,22 @@ def extend(setup: Setup, number: int) -> dict[str, Any]:
     }
 
 
-def vary_noise(setup: Setup, number: int) -> dict[str, Any]:
+def vary_noise(settings: Settings, number: int) -> dict[str, Any]:
     """C*-PDIS with noisy answers: to all questions, and to a tenth of them; (levels, policies, 3)."""
-    data = Dataset.of(setup, number)
+    data = Dataset.of(settings, number)
     some = data.answers(1.0), data.answers(SHARE)
     return {
-        name: np.array([answers.estimate(std) for std in LEVELS])
+        name: np.array([answers.estimate(std) for std in TENTHS])
         for name, answers in zip(("all", "tenth"), some, strict=True)
     }
 
 
-def vary_share(setup: Setup, number: int) -> dict[str, Any]:
+def vary_share(settings: Settings, number: int) -> dict[str, Any]:
     """C*-PDIS with answers to a share of the questions, as they are and imputed, at two noises; as `vary_noise`."""
-    data = Dataset.of(setup, number)
+    data = Dataset.of(settings, number)
     nobody = data.estimate(PDIS)
     found: dict[str, list[Floats]] = {f"{std} {form}": [nobody] for std in NOISES for form in ("plain", "imputed")}
-    for share in LEVELS[1:]:
+    for share in TENTHS[1:]:
         answers = data.answers(share)
         for form, these in (("plain", answers), ("imputed", answers.imputed())):
             for std in NOISES:
@@ -107,13 +104,13 @@ def vary_share(setup: Setup, number: int) -> dict[str, Any]:
 def returns() -> dict[str, Floats]:
     """Q of each of the 26 policies."""
     world = sepsis.world()
-    return {name: world.mdp.action_values(policy) for name, policy in world.policies.items()}
+    return {name: frozen(world.mdp.action_values(policy)) for name, policy in world.policies.items()}
 
 
 @cache
 def truths() -> Floats:
     """True values of the 26 policies."""
-    return np.array([sepsis.world().mdp.value(policy) for policy in sepsis.world().policies.values()])
+    return frozen(np.array([sepsis.world().mdp.value(policy) for policy in sepsis.world().policies.values()]))
 
 
 @cache
@@ -130,12 +127,12 @@ class Dataset:
     seed: int
 
     @classmethod
-    def of(cls, setup: Setup, number: int) -> Dataset:
+    def of(cls, settings: Settings, number: int) -> Dataset:
         """A block of the simulator's stream of episodes or, from a file, those of one `run`."""
-        seed = int(np.random.SeedSequence([setup.seed, number]).generate_state(1)[0])
-        if setup.episodes is None:
-            return cls(sepsis.world().sample(EPISODES, seed=setup.seed, first=EPISODES * number), seed)
-        table = table_of(setup.episodes, setup.digest)
+        seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
+        if settings.episodes is None:
+            return cls(sepsis.world().sample(EPISODES, seed=settings.seed, first=EPISODES * number), seed)
+        table = table_of(settings.episodes, settings.digest)
         run = pc.unique(table["run"]).sort()[number]
         return cls(read_episodes(table.filter(pc.equal(table["run"], run)).drop_columns(["run"])), seed)
 
@@ -157,15 +154,14 @@ class Dataset:
 
     def estimate(
         self, pair: tuple[str, str], annotations: Any = None, *, policies: Mapping[str, Policy] | None = None,
-        cell: str = "step,state", **options: Any,
+        cell: str = "step,state", repair: str | None = None, weights: str = "equal",
     ) -> Floats:  # fmt: skip
         """Ordinary and weighted estimates by two estimators, and the effective sample size of the first."""
         chosen = sepsis.world().policies if policies is None else policies
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StatisticalWarning)
+        with quietly():
             found = evaluate(
                 self.episodes, chosen, annotations=annotations, estimators=pair, cell=cell, gamma=sepsis.GAMMA,
-                **options,
+                repair=repair, weights=weights,
             )  # fmt: skip
         return np.array([_three(results, *pair) for results in found.values()])
 
@@ -229,9 +225,7 @@ class Answers:
         return [Problem.of(name, one, self._evidence, sepsis.GAMMA, Counted()) for name, one in policies.items()]
 
     def _estimate(self, problem: Problem, value: Floats) -> tuple[float, float, float]:
-        logbook = problem.evidence.logbook
-        told = replace(logbook, annotations=logbook.annotations._replace(value=value))
-        problem = replace(problem, evidence=replace(problem.evidence, logbook=told))
+        problem = problem.with_values(value)
         values = episode_values(problem, ESTIMATORS["c-pdis"].recipe)
         ordinary = Estimate(problem.name, "c-pdis", values)
         weighted = Estimate(problem.name, "c-pdwis", values, self_normalized=True)

@@ -37,7 +37,7 @@ def to_json(content: Any) -> str:
 def _without_nan(content: Any) -> Any:
     if isinstance(content, dict):
         return {key: _without_nan(value) for key, value in content.items()}
-    if isinstance(content, list):
+    if isinstance(content, list | tuple):
         return [_without_nan(value) for value in content]
     if isinstance(content, float) and not math.isfinite(content):
         return None

@@ -52,13 +52,13 @@ def print_document(content: dict[str, Any]) -> None:
 
 
 def print_reproduced(
-    items: Mapping[str, tuple[str, Sequence[tuple[str, bool]]]], files: Sequence[Path], folder: str
+    items: Mapping[str, Sequence[tuple[str, bool]]], files: Sequence[Path], folder: str, *, quick: bool
 ) -> None:
     """Print what was checked of each item, and where its files are."""
     table = Table()
     for heading in ("", "checks", "holds"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "holds")
-    for name, (_, claims) in items.items():
+    for name, claims in items.items():
         for text, holds in claims:
             table.add_row(name, escape(text), "yes" if holds else "[red]NO[/]")
             name = ""
@@ -66,6 +66,8 @@ def print_reproduced(
     printed = console()
     printed.print(table)
     index = next((path for path in files if path.name == "index.html"), None)
+    if quick:
+        printed.print("Quick: from so few data some checks fail by chance. Judge by a full run.", soft_wrap=True)
     told = f"{len(files)} files in {folder}" + (f"; open {index}" if index else "")
     printed.print(told, soft_wrap=True, markup=False)
 

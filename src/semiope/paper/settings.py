@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import semiope
@@ -14,10 +14,14 @@ from semiope._version import __version__
 
 DATASETS, QUICK_DATASETS = 50, 2
 EPISODES = 1000
+# Levels of noise, shares annotated, and weights go from 0 to 1 in tenths.
+TENTHS = tuple(round(0.1 * i, 1) for i in range(11))
+# Standard errors that ours may be from the paper's.
+WITHIN = 4.0
 
 
 @dataclass(frozen=True)
-class Setup:
+class Settings:
     """How many sepsis datasets, from which seed; or from a file, known by the digest of its content.
 
     `quick` tries everything out with fewer draws.
@@ -33,23 +37,20 @@ class Setup:
         check_count(self.datasets, "--datasets")
         generator(self.seed)
 
-    def told(self) -> dict[str, object]:
+    def listed(self) -> dict[str, object]:
         """The settings as pages and the index show them: the same on every machine."""
-        source = f"{Path(self.episodes).name} (sha256 {self.digest[:16]})" if self.episodes else "our simulator"
         return {
             "semiope": __version__,
             "seed": self.seed,
             "sepsis datasets": self.datasets,
-            "episodes a dataset": EPISODES if not self.episodes else "as in the file",
-            "sepsis episodes from": source,
+            "sepsis episodes from": f"a file (sha256 {self.digest[:16]})" if self.episodes else "our simulator",
             "quick": "yes: fewer draws, to try it out, not to judge by" if self.quick else "no",
         }
 
     def fingerprint(self) -> str:
         """What finished pieces are kept under: settings and code, but not how many datasets are asked for."""
-        parts = asdict(self) | {"datasets": None, "episodes": self.episodes is not None, "semiope": __version__}
-        found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+        found = hashlib.sha256(json.dumps([self.seed, self.quick, self.digest]).encode())
         root = Path(semiope.__file__).parent
-        for path in sorted(root.rglob("*.py")):
+        for path in sorted((*root.rglob("*.py"), *(root / "paper" / "printed").glob("*.csv"))):
             found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
         return found.hexdigest()[:16]
