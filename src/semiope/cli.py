@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shlex
+import signal
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -238,8 +239,13 @@ def reproduce(
         raise OptionError("--out: name a folder.")
     number = (QUICK_DATASETS if quick else DATASETS) if datasets is None else datasets
     settings = Settings(number, seed, episodes, quick=quick)
-    with DelayedProgress("reproducing") as progress:
-        found = run(names or [], settings, Path(out), jobs=jobs, progress=progress)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+    try:
+        with DelayedProgress("reproducing") as progress:
+            found = run(names or [], settings, Path(out), jobs=jobs, progress=progress)
+    except KeyboardInterrupt:
+        print("interrupted: finished pieces are kept, and the same command goes on from there.", file=sys.stderr)
+        raise SystemExit(130) from None
     print_reproduced({name: one.claims for name, one in found.made.items()}, found.files, out, quick=quick)
 
 

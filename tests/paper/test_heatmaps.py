@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.paper import fig7, fig8
+from semiope.diagnose import theory
+from semiope.paper import fig7, fig8, figures, heatmaps
 from semiope.paper.heatmaps import AS_RUN, GRID, Map, Place
 from semiope.paper.pieces import Pieces
 from semiope.paper.settings import Settings
@@ -64,6 +65,66 @@ def test_exact_minima_of_figure_7_by_brute_force(made: dict[str, Any]) -> None:
             if row["map"] == panel.title:
                 assert row["biased"] == (found[place] == np.inf)
                 assert row["biased"] or row["exact"] == pytest.approx(0.5 * np.log(found[place]))
+
+
+def test_random_weights_scatter_as_uniform_ones_do(made: dict[str, Any]) -> None:
+    """Figure 7e by its definition: E[v^2] with w = 1/2 + x, x uniform over a range that depends on the action taken."""
+    panel = fig7.PANELS[4]
+    ratio, means = np.array(panel.evaluation) / 0.5, np.array([1.0, 2.0])
+    for ranges in ((0.2, 0.9), (0.9, 0.2)):
+        second = 0.0
+        for taken, chance in enumerate(panel.behavior):
+            signed = ratio * means * np.where(np.arange(2) == taken, 1, -1)
+            spread = ranges[taken] ** 2 / 12
+            second += chance * (float(ratio @ means / 2) ** 2 + spread * float(signed.sum()) ** 2)
+            second += chance * float(ratio**2 @ np.ones(2)) * (0.25 + spread)
+        [row] = [
+            row for row in made["fig7"].rows
+            if row["map"] == panel.title and (row["weight_0"], row["weight_1"]) == ranges
+        ]  # fmt: skip
+        assert row["exact"] == pytest.approx(0.5 * np.log(second - float(np.dot(panel.evaluation, means)) ** 2))
+
+
+def test_axes_of_figure_8(made: dict[str, Any]) -> None:
+    """With pi_e mostly action 0, taken in a tenth of the samples, its own annotations matter and the others' do not."""
+    rows = {
+        (row["map"], row["share_0"], row["share_1"]): row["exact"] for row in made["fig8"].rows
+    }  # fmt: skip
+    # pi_e^2 (p + (1 - p) / q) summed over both actions.
+    few_of_0 = 0.8**2 * (0.1 + 0.9 / 0.1) + 0.2**2
+    few_of_1 = 0.8**2 + 0.2**2 * (0.9 + 0.1 / 0.1)
+    title = fig8.FORMS["imputed"]
+    assert rows[title, 0.1, 1.0] == pytest.approx(0.5 * np.log(few_of_0))
+    assert rows[title, 1.0, 0.1] == pytest.approx(0.5 * np.log(few_of_1))
+
+
+def test_drawn_points_scatter_around_the_exact_ones_by_their_errors() -> None:
+    """Over many seeds at one point, so that an error that is too large shows as well as one that is too small."""
+    panel, place, z = fig7.PANELS[0], Place(0.3, 0.8), []
+    exact = heatmaps.log_std(theory.variance_c_is(fig7.setting_of(panel, place)).total)
+    for seed in range(200):
+        drawn, error = fig7.log_std_of(fig7.Samples(panel, 2000, seed).estimates(place))
+        z.append((drawn - exact) / error)
+    assert 0.8 < np.std(z) < 1.25  # four standard errors of it over 200 seeds
+    assert abs(np.mean(z)) < 0.4
+
+
+def test_figures_have_action_0_across() -> None:
+    surface = np.arange(121.0).reshape(11, 11)
+    shown = Map("x", surface, surface, np.zeros((11, 11), dtype=bool), surface, Place(0.5, 0.5))
+    with figures.styled():
+        figure, [[axes]] = figures.new(1, 1, height=2)
+        heatmaps.draw(figure, axes, shown, ("0", "1"))
+    [mesh] = axes.collections
+    assert (np.asarray(mesh.get_array()).reshape(11, 11) == surface.T).all()
+    stars = [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == "*"]
+    assert stars == [[[0.0, 0.0]]]
+
+
+def test_of_equal_minima_c_star_has_the_star() -> None:
+    flat = np.zeros((11, 11))
+    shown = Map("x", flat, flat, np.zeros((11, 11), dtype=bool), flat, Place(0.5, 0.5))
+    assert shown.star(flat) == Place(0.5, 0.5)
 
 
 def test_a_biased_point_is_never_the_least() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -61,7 +62,7 @@ def test_tables_have_the_shape_that_is_promised(whole: Path) -> None:
     for name in ("table2", "table5"):
         rows = json.loads((whole / f"{name}.json").read_text())
         for row in rows:
-            assert set(row) >= METRICS | {"estimator", "of"}
+            assert set(row) >= METRICS | {"estimator", "row_of", "note", "paper"}
             assert all(len(row[metric]) == 2 for metric in METRICS)
     names = [row["estimator"] for row in json.loads((whole / "table2.json").read_text())]
     assert names[:6] == [
@@ -70,7 +71,7 @@ def test_tables_have_the_shape_that_is_promised(whole: Path) -> None:
     ]  # fmt: skip
     assert {"naive-unweighted (G=Qe, as meant)", "naive-weighted (G=Qe, as meant)", "floor"} < set(names)
     cell = json.loads((whole / "table1.json").read_text())[0]
-    assert set(cell) == {"reward_means", "pi_b", "pi_e", "estimator", "bias", "std", "rmse", "exact"}
+    assert set(cell) == {"reward_means", "pi_b", "pi_e", "estimator", "bias", "std", "rmse", "exact", "paper"}
 
 
 def test_bytes_do_not_depend_on_jobs_or_on_an_interruption(whole: Path, tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_items_come_in_the_order_of_the_index() -> None:
 
 
 def table_of(**columns: object) -> pa.Table:
-    rows = {"run": [0, 0], "episode": [0, 1], "step": [0, 0], "state": [8, 9], "action": [0, 1], "reward": [0.0, 0.0]}
+    rows = {"run": [0, 0], "episode": [0, 1], "step": [0, 0], "state": [56, 57], "action": [2, 3], "reward": [0.0, 0.0]}
     return pa.table({name: values for name, values in (rows | columns).items() if values is not None})
 
 
@@ -174,6 +175,8 @@ def table_of(**columns: object) -> pa.Table:
         (["tabel2"], "'tabel2' is no table or figure of the paper. Did you mean 'table2'?"),
         (["fig6"], "'fig6' is no table or figure of the paper."),
         (["--jobs", "0"], "--jobs: 0 is not a whole number of at least 1."),
+        (["--datasets", "1000000000000"], "--datasets: 1,000,000,000,000 are too many; at most 100,000."),
+        (["fig6"], "(Figures 1 to 4 and 6 are diagrams)"),
         (["--datasets", "0"], "--datasets: 0 is not a whole number of at least 1."),
         (["--seed", "-1"], "seed: -1 is not one of 0, 1, 2 ..."),
         (["--out", ""], "--out: name a folder."),
@@ -191,10 +194,17 @@ def test_options_that_cannot_be(arguments: list[str], told: str, desk: Desk) -> 
     [
         (table_of(run=None), "--episodes: there is no column 'run'"),
         (table_of(run=[0, None]), "--episodes: column 'run' has empty cells"),
+        (table_of(run=[0.5, 1.5]), "--episodes: column 'run' holds double. Number the datasets"),
+        (
+            table_of(run=[0, 1], reward=[0.5, 0.0]),
+            "dataset 0: these are not episodes of the sepsis world: a reward that",
+        ),
+        (table_of(run=[0, 1], action=[7, 2]), "dataset 0: these are not episodes of the sepsis world: an action that"),
+        (table_of(run=[0, 1]), "--episodes: dataset 0: there are 1 episodes, and at least 100 are needed."),
         (table_of(), "holds 1 datasets (column 'run'), and 2 are asked for. Use --datasets 1"),
         (table_of(run=[0, 1], reward=None), "--episodes: dataset 0: episodes: "),
-        (table_of(run=[0, 1], state=[8, 2000]), "--episodes: dataset 1: episodes: the model has no state 2000"),
-        (table_of(run=[0, 1], action=[0, 9]), "--episodes: dataset 1: episodes: the model has no action 9"),
+        (table_of(run=[0, 1], state=[2000, 57]), "--episodes: dataset 0: episodes: the model has no state 2000"),
+        (table_of(run=[0, 1], action=[9, 2]), "--episodes: dataset 0: episodes: the model has no action 9"),
     ],
 )
 def test_episodes_of_the_wrong_shape(table: pa.Table, told: str, desk: Desk) -> None:
@@ -208,6 +218,34 @@ def test_folders_that_cannot_be_written(desk: Desk) -> None:
     for out in ("file", "file/below", "a\0b"):
         assert_refused(desk.run("reproduce", "fig9", "--out", out), "--out: ")
     assert (desk.folder / "file").read_text() == "here first"
+
+
+def test_single_items_are_not_put_among_those_of_other_settings(desk: Desk) -> None:
+    (desk.folder / "out").mkdir()
+    (desk.folder / "out" / "settings.json").write_text(json.dumps(Settings(seed=3).listed()))
+    result = desk.run("reproduce", "fig9", "--out", "out", "--jobs", "1")
+    assert_refused(result, "--out: out holds a reproduction with other settings (semiope 0.1.0, seed 3, ")
+    assert desk.run("reproduce", "fig9", "--out", "out", "--jobs", "1", "--seed", "3").status == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_it_at_once_with_one_line(number: signal.Signals, tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        command("table2", "--out", str(tmp_path), "--jobs", "2"),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob(".pieces/*/*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(running.pid, number)
+    before = time.monotonic()
+    _, told = running.communicate(timeout=60)
+    assert time.monotonic() - before < 10
+    assert running.returncode == 130
+    assert told == "interrupted: finished pieces are kept, and the same command goes on from there.\n"
+    assert not (tmp_path / "table2.json").exists()
 
 
 def test_one_run_at_a_time(desk: Desk) -> None:

@@ -228,7 +228,15 @@ def make(table: str, title: str, notes: Sequence[str], settings: Settings, found
         excess.append(far)
         drawn = Triple(*map(float, triple))
         where = {"reward_means": list(cell.reward_means), "pi_b": list(cell.pi_b), "pi_e": list(cell.pi_e)}
-        rows.append(where | {"estimator": cell.estimator, **drawn._asdict(), "exact": known._asdict()})
+        rows.append(
+            where
+            | {
+                "estimator": cell.estimator,
+                **drawn._asdict(),
+                "exact": known._asdict(),
+                "paper": cell.printed._asdict(),
+            }
+        )
         shown.append((cell.reward_means, (
             _policy(cell.pi_b), _policy(cell.pi_e), f"`{cell.estimator}`",
             *(_triple(one, cell.digits + 1) for one in (drawn, known)), _triple(cell.printed, cell.digits),

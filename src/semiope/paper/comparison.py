@@ -28,12 +28,13 @@ Misprints = Mapping[tuple[str, str], float]
 
 
 class Row(NamedTuple):
-    """A row by its name in the paper, the estimates it is made of, and who has it: the paper, or we."""
+    """A row by its name in the paper, the estimates it is made of, who has it (the paper, or we), and what to know."""
 
     estimator: str
     source: str
     forms: Sequence[int] = BOTH
     whose: str = "paper"
+    note: str = ""
 
 
 def pieces(settings: Settings) -> list[Piece]:
@@ -47,9 +48,12 @@ def make(
 ) -> Made:  # fmt: skip
     """The table, the paper's, and how far they are apart; misprints are read as what they should be."""
     data = gathered(settings, found, COMPARE) | gathered(settings, found, EXTEND)
-    ours = {row.estimator: spreads(measure(data[row.source], data["mean return"], row.forms)) for row in rows}
+    measures = {row.estimator: measure(data[row.source], data["mean return"], row.forms) for row in rows}
+    ours = {row: spreads(one) for row, one in measures.items()}
+    # Its printed std is over policies and datasets; that of a mean over policies is known from ours alone.
+    scatter = {row: {"ess": float(one["ess"].mean(axis=1).std())} for row, one in measures.items()}
     theirs = printed_measures(name)
-    apart = _apart(corrected(theirs, misprints), ours, settings)
+    apart = _apart(corrected(theirs, misprints), ours, scatter, settings)
     everything = [one for measures in apart.values() for one in measures.values()]
     worst, same = max(abs(one.errors) for one in everything), sum(one.same for one in everything)
     but = f" ({len(misprints)} misprint put right)" if misprints else ""
@@ -71,14 +75,21 @@ def make(
             ],
         ),
         "Standard errors are of the difference of two means over datasets, with the scatter of both sides pooled: "
-        "for 50 datasets, std / √50 on either side. The same data on both sides give 0 but for rounding.",
+        "for 50 datasets, std / √50 on either side. That of ESS is from our datasets' mean ESS, since the std shown "
+        "is over policies, too. The same data on both sides give 0 but for rounding.",
         Heading("Notes"),
         Points(notes),
     ]
     claim = (
         f"every entry lies within {WITHIN:g} standard errors of the paper's{but}; the largest difference is {worst:.2f}"
     )
-    listed = [{"estimator": row.estimator, **ours[row.estimator], "of": row.whose} for row in rows]
+    listed = [
+        {
+            "estimator": row.estimator, **ours[row.estimator], "row_of": row.whose, "note": row.note,
+            "paper": theirs.get(row.estimator, {}),
+        }
+        for row in rows
+    ]  # fmt: skip
     return Made(title, listed, blocks, [Claim(claim, worst <= WITHIN)])
 
 
@@ -94,10 +105,13 @@ def corrected(printed: dict[str, Measured], misprints: Misprints) -> dict[str, M
 
 
 def _apart(
-    theirs: dict[str, Measured], ours: dict[str, Measured], settings: Settings
+    theirs: dict[str, Measured], ours: dict[str, Measured], scatter: dict[str, dict[str, float]], settings: Settings
 ) -> dict[str, dict[str, Difference]]:
     return {
-        row: {metric: difference(metric, ours[row][metric], one, settings.datasets) for metric, one in measures.items()}
+        row: {
+            metric: difference(metric, ours[row][metric], one, settings.datasets, scatter[row].get(metric))
+            for metric, one in measures.items()
+        }
         for row, measures in theirs.items()
     }
 

@@ -78,7 +78,13 @@ def draw(axes: Axes, found: Divergence) -> None:
                 arrowprops={"arrowstyle": "->", "color": colour, "lw": 0.7, "shrinkA": 0, "shrinkB": 0},
             )  # fmt: skip
         axes.plot(reach, trend.start + trend.slope * reach, color=colour, lw=0.8)
-    axes.set(xlim=(0, reach[1]), ylim=(0, HIGHEST), ylabel="RMSE", xlabel=r"$\mathrm{KL}(\pi_e\,\|\,\pi_b)$")
+    axes.set(
+        xlim=(0, reach[1]),
+        ylim=(0, HIGHEST),
+        ylabel="RMSE",
+        xticks=np.arange(0, reach[1], 0.25),
+        xlabel=r"$\mathrm{KL}(\pi_e\,\|\,\pi_b)$",
+    )
 
 
 def table(found: Divergence) -> Table:

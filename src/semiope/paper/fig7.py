@@ -55,30 +55,47 @@ def pieces(settings: Settings) -> list[Piece]:
     return [Piece(sweep_weights, number, cost=2.5) for number in range(len(PANELS))]
 
 
+def draws_of(settings: Settings) -> int:
+    """How many samples a panel has."""
+    return QUICK_DRAWS if settings.quick else DRAWS
+
+
 def sweep_weights(settings: Settings, number: int) -> dict[str, Floats]:
-    """Log std of C-IS from one sample over the grid; all points see the same samples."""
-    panel, n = PANELS[number], QUICK_DRAWS if settings.quick else DRAWS
-    world = heatmaps.world_of(panel.behavior)
-    episodes = world.sample(n, seed=settings.seed)
-    answers = world.annotate(
-        episodes, world.behavior, annotators=Annotator(std=panel.annotation_std), seed=settings.seed
-    )
-    uniform = np.random.default_rng([settings.seed, number]).uniform(-0.5, 0.5, n)
-    policy = world.policy([list(panel.evaluation)])
-    found = {"log_std": np.empty((len(GRID), len(GRID))), "error": np.empty((len(GRID), len(GRID)))}
-    for i, zero in enumerate(GRID):
-        for j, one in enumerate(GRID):
-            weights: Any = "column" if panel.random else _table(_constant(zero, one))
-            told = _drawn_weights(answers, uniform, zero, one) if panel.random else answers
-            with quietly():
-                result = evaluate(
-                    episodes, policy, annotations=told, behavior=world.behavior, estimators=["c-is"], weights=weights
-                )
-            off = result["c-is"].values - result["c-is"].values.mean()
-            second, fourth = np.mean(off**2), np.mean(off**4)
-            found["log_std"][i, j] = 0.5 * np.log(second)
-            found["error"][i, j] = np.sqrt((fourth / second**2 - 1) / (4 * n))
-    return found
+    """Log std of C-IS from one sample over the grid, and its standard errors; all points see the same samples."""
+    samples = Samples(PANELS[number], draws_of(settings), settings.seed)
+    pairs = [[log_std_of(samples.estimates(Place(zero, one))) for one in GRID] for zero in GRID]
+    log_std, error = np.moveaxis(np.array(pairs), -1, 0)
+    return {"log_std": log_std, "error": error}
+
+
+class Samples:
+    """Samples of a panel's bandit, all annotated, and a uniform number for each, from which weights may be drawn."""
+
+    def __init__(self, panel: Panel, n: int, seed: int) -> None:
+        self.panel, self.world = panel, heatmaps.world_of(panel.behavior)
+        self.episodes = self.world.sample(n, seed=seed)
+        expert = Annotator(std=panel.annotation_std)
+        self.answers = self.world.annotate(self.episodes, self.world.behavior, annotators=expert, seed=seed)
+        self.uniform = np.random.default_rng(seed).uniform(-0.5, 0.5, n)
+
+    def estimates(self, place: Place) -> Floats:
+        """C-IS from each sample, with these weights on the actions taken, or weights from these ranges."""
+        weights: Any = "column" if self.panel.random else _table(_constant(*place))
+        answers = _drawn_weights(self.answers, self.uniform, *place) if self.panel.random else self.answers
+        policy = self.world.policy([list(self.panel.evaluation)])
+        with quietly():
+            found = evaluate(
+                self.episodes, policy, annotations=answers, behavior=self.world.behavior, estimators=["c-is"],
+                weights=weights,
+            )  # fmt: skip
+        return found["c-is"].values
+
+
+def log_std_of(values: Floats) -> tuple[float, float]:
+    """Log of the standard deviation, and its standard error by the fourth moment."""
+    off = values - values.mean()
+    second, fourth = float(np.mean(off**2)), float(np.mean(off**4))
+    return heatmaps.log_std(second), float(np.sqrt((fourth / second**2 - 1) / (4 * len(values))))
 
 
 def _constant(zero: float, one: float) -> Floats:
@@ -121,7 +138,7 @@ def make(settings: Settings, found: Pieces) -> Made:
         "one, and has the star.",
         "The caption of (e) gives pi_b = [0.1, 0.9] and pi_e = [0.8, 0.2]; the paper's code ran it with [0.8, 0.2] and "
         "[0.1, 0.9]. Both are here.",
-        f"Each point is the std of {QUICK_DRAWS if settings.quick else DRAWS:,} estimates from one sample (the paper "
+        f"Each point is the std of {draws_of(settings):,} estimates from one sample (the paper "
         "has 1000), the same samples at all points of a map; the white star is the exact minimum.",
     )
     blocks: list[Block] = [heatmaps.table(shown), Heading("Notes"), Points(notes)]
@@ -129,13 +146,15 @@ def make(settings: Settings, found: Pieces) -> Made:
     return Made(TITLE, rows, blocks, heatmaps.claims(shown), figure, SHOWS)
 
 
-def _map(panel: Panel, drawn: dict[str, Floats]) -> Map:
-    def setting(place: Place) -> Setting:
-        moments = _uniform(*place) if panel.random else WeightMoments.constant(_constant(*place))
-        return heatmaps.setting_of(panel.behavior, panel.evaluation, moments, panel.annotation_std)
+def setting_of(panel: Panel, place: Place) -> Setting:
+    """A point of a panel as theory sees it."""
+    moments = _uniform(*place) if panel.random else WeightMoments.constant(_constant(*place))
+    return heatmaps.setting_of(panel.behavior, panel.evaluation, moments, panel.annotation_std)
 
-    exact = heatmaps.surface(lambda place: heatmaps.log_std(theory.variance_c_is(setting(place)).total))
-    biased = np.abs(heatmaps.surface(lambda place: theory.bias_c_is(setting(place)).total)) > 1e-9
+
+def _map(panel: Panel, drawn: dict[str, Floats]) -> Map:
+    exact = heatmaps.surface(lambda place: heatmaps.log_std(theory.variance_c_is(setting_of(panel, place)).total))
+    biased = np.abs(heatmaps.surface(lambda place: theory.bias_c_is(setting_of(panel, place)).total)) > 1e-9
     corner, middle = Place(1.0, 1.0), Place(0.5, 0.5)
     return Map(
         panel.title, drawn["log_std"], exact, biased, drawn["error"], Place(0.0, 0.0) if panel.random else middle,

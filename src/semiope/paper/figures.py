@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito (2008).
 BLACK, ORANGE, SKY, GREEN, BLUE, RED = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00"
-GREY = "#767676"
+GREY, PINK = "#767676", "#ff85d0"
 WIDTH = 5.5  # inches, the width of the paper's text
 STYLE: dict[str, Any] = {
     "font.family": "STIXGeneral",

@@ -93,7 +93,7 @@ def draw(figure: Figure, axes: Axes, shown: Map, labels: tuple[str, str]) -> Non
     axes.plot(*shown.star(shown.exact), "*", color="white", mec="black", mew=0.5, ms=7, label="least variance, exact")
     drawn = shown.star(shown.drawn)
     if drawn != shown.star(shown.exact):
-        axes.plot(*drawn, "*", mfc="none", mec="black", mew=0.8, ms=7, label="least variance, drawn")
+        axes.plot(*drawn, "*", mfc="none", mec=figures.PINK, mew=1.0, ms=7.5, label="least variance, drawn")
     axes.set(
         title=shown.title, aspect="equal", xlim=edges[[0, -1]], ylim=edges[[0, -1]], xticks=(0, 0.5, 1),
         yticks=(0, 0.5, 1), xlabel=labels[0], ylabel=labels[1],

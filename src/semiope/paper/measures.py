@@ -89,13 +89,17 @@ class Difference(NamedTuple):
     same: bool
 
 
-def difference(metric: str, ours: Spread, printed: Spread, datasets: int) -> Difference:
-    """Compare two means over datasets, whose scatter is taken to be the same on both sides.
+def difference(metric: str, ours: Spread, printed: Spread, datasets: int, scatter: float | None = None) -> Difference:
+    """Compare two means over datasets, whose scatter is taken to be the same on both sides: pooled, unless it is given.
 
     For as many datasets as the paper has, the error is that of std / sqrt(50) on either side.
     """
-    scatter = (datasets * ours.std**2 + DATASETS * printed.std**2) / (datasets + DATASETS)
-    error = float(np.sqrt(scatter * (1 / datasets + 1 / DATASETS)))
+    variance = (
+        scatter**2
+        if scatter is not None
+        else (datasets * ours.std**2 + DATASETS * printed.std**2) / (datasets + DATASETS)
+    )
+    error = float(np.sqrt(variance * (1 / datasets + 1 / DATASETS)))
     digits = MEASURES[metric].digits
     same = all(f"{a:.{digits}f}" == f"{b:.{digits}f}" for a, b in zip(ours, printed, strict=True))
     off = ours.mean - printed.mean

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._files import exists, write_whole
 from semiope._options import Progress, check_count
+from semiope.data.episodes import Episodes
+from semiope.data.labels import ABSENT
 from semiope.domains import sepsis
 from semiope.errors import OptionError, OutputError, SchemaError, nearest
 from semiope.models.places import places_of_rows
@@ -64,6 +69,7 @@ ITEMS: dict[str, Item] = {
 ALL = "all"
 # Of making a page, beside the costs of pieces.
 PAGE_COST = 1.5
+LEAST_EPISODES = 100
 
 
 class Page(NamedTuple):
@@ -86,7 +92,8 @@ def chosen(names: Sequence[str]) -> list[str]:
         if name not in (*ITEMS, ALL):
             known = ", ".join((*ITEMS, ALL))
             raise OptionError(
-                f"{name!r} is no table or figure of the paper.{nearest(name, (*ITEMS, ALL))} Known: {known}."
+                f"{name!r} is no table or figure of the paper.{nearest(name, (*ITEMS, ALL))} Known: {known} "
+                "(Figures 1 to 4 and 6 are diagrams)."
             )
     return [name for name in ITEMS if not names or ALL in names or name in names]
 
@@ -105,8 +112,10 @@ def reproduce(
     settings = with_episodes(settings)
     if exists(folder) and not folder.is_dir():
         raise OutputError(f"--out: {folder} is a file. Name a folder.")
+    if len(wanted) < len(ITEMS):
+        _refuse_other_settings(settings, folder)
     found = Pieces(folder / ".pieces" / settings.fingerprint())
-    _make_folder(found.folder)
+    _make_folder(found.folder, folder)
     done, total = 0.0, 0.0
 
     def finished(cost: float) -> None:
@@ -153,17 +162,21 @@ def with_episodes(settings: Settings) -> Settings:
     """The settings with the digest of its file of episodes, which must hold enough sepsis datasets."""
     if settings.episodes is None:
         return settings
-    path = Path(settings.episodes)
-    settings = replace(settings, digest=_digest(path) if exists(path) else "")
+    settings = replace(settings, digest=_digest(Path(settings.episodes)))
     table = table_of(settings.episodes, settings.digest)
     if "run" not in table.column_names:
         raise SchemaError(
             "--episodes: there is no column 'run', which says to which dataset an episode belongs (0, 1, 2 ...). "
             f"Columns: {', '.join(table.column_names)}."
         )
-    if table["run"].null_count:
+    runs_of = table["run"].combine_chunks()
+    if not (pa.types.is_integer(runs_of.type) or pa.types.is_string(runs_of.type)):
+        raise SchemaError(f"--episodes: column 'run' holds {runs_of.type}. Number the datasets: 0, 1, 2 ...")
+    if runs_of.null_count:
         raise SchemaError("--episodes: column 'run' has empty cells. Say to which dataset each episode belongs.")
-    runs = len(pc.unique(table["run"]))
+    if not len(runs_of):
+        raise SchemaError("--episodes: the table has no rows.")
+    runs = len(pc.unique(runs_of))
     if runs < settings.datasets:
         raise SchemaError(
             f"--episodes: {settings.episodes} holds {runs} datasets (column 'run'), and {settings.datasets} are "
@@ -171,19 +184,39 @@ def with_episodes(settings: Settings) -> Settings:
         )
     for number in range(settings.datasets):
         try:
-            episodes = Dataset.of(settings, number).episodes
-            places_of_rows(sepsis.world().mdp, episodes)
+            _check(Dataset.of(settings, number).episodes)
         except SchemaError as error:
             raise SchemaError(f"--episodes: dataset {number}: {error}") from None
     return settings
 
 
+def _check(episodes: Episodes) -> None:
+    """Fail unless these can be episodes of the sepsis world under its behaviour policy."""
+    world = sepsis.world()
+    rows = places_of_rows(world.mdp, episodes)
+    decided = rows.action != ABSENT
+    off = episodes.reward != world.mdp.reward[rows.state, np.where(decided, rows.action, 0)]
+    never = decided & (world.behavior.probs[rows.state, rows.action] == 0)
+    for wrong, what in (
+        (off, "a reward that this state does not pay"),
+        (never, "an action that the behaviour never takes"),
+    ):
+        if wrong.any():
+            where = episodes.describe_row(int(np.argmax(wrong)))
+            raise SchemaError(f"these are not episodes of the sepsis world: {what}, first in {where}.")
+    if episodes.n_episodes < LEAST_EPISODES:
+        raise SchemaError(f"there are {episodes.n_episodes} episodes, and at least {LEAST_EPISODES} are needed.")
+
+
 def _digest(path: Path) -> str:
-    """Of the bytes of a file, or of all files of a folder."""
+    """Of the bytes of a file, or of all files of a folder; nothing where there is none."""
     found = hashlib.sha256()
-    for part in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if part.is_file():
-            found.update(part.read_bytes())
+    try:
+        for part in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if part.is_file():
+                found.update(part.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SchemaError(f"--episodes: cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
     return found.hexdigest()
 
 
@@ -213,8 +246,21 @@ def _sweep(found: Pieces, folder: Path, names: Sequence[str]) -> None:
             left.unlink()
 
 
-def _make_folder(folder: Path) -> None:
+def _refuse_other_settings(settings: Settings, folder: Path) -> None:
+    """Fail if some items would be put among all of a reproduction with other settings."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        found = json.loads((folder / "settings.json").read_text())
+    except (OSError, ValueError):
+        return
+    if found != settings.listed():
+        raise OutputError(
+            f"--out: {folder} holds a reproduction with other settings "
+            f"({', '.join(f'{k} {v}' for k, v in found.items())}). Name another folder."
+        )
+
+
+def _make_folder(kept: Path, folder: Path) -> None:
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise OutputError(f"--out: cannot write to {folder}: {getattr(error, 'strerror', None) or error}.") from None

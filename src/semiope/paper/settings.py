@@ -11,9 +11,11 @@ import semiope
 from semiope._options import check_count
 from semiope._random import generator
 from semiope._version import __version__
+from semiope.errors import OptionError
 
 DATASETS, QUICK_DATASETS = 50, 2
 EPISODES = 1000
+MOST_DATASETS = 100_000
 # Levels of noise, shares annotated, and weights go from 0 to 1 in tenths.
 TENTHS = tuple(round(0.1 * i, 1) for i in range(11))
 # Standard errors that ours may be from the paper's.
@@ -34,7 +36,8 @@ class Settings:
     quick: bool = False
 
     def __post_init__(self) -> None:
-        check_count(self.datasets, "--datasets")
+        if check_count(self.datasets, "--datasets") > MOST_DATASETS:
+            raise OptionError(f"--datasets: {self.datasets:,} are too many; at most {MOST_DATASETS:,}.")
         generator(self.seed)
 
     def listed(self) -> dict[str, object]:

@@ -164,7 +164,7 @@ def share_claims(sweep: Sweep, std: float) -> list[Claim]:
     gain = plain.mean("rmse")[inner] - imputed.mean("rmse")[inner]
     told = f"noise {std:g}: "
     return [
-        Claim(f"{told}RMSE falls with every further tenth annotated (by at least {-steps.max():.4f})", steps.max() < 0),
+        Claim(f"{told}RMSE falls with every further tenth annotated (least fall {-steps.max():.4f})", steps.max() < 0),
         Claim(f"{told}rank correlation rises with every further tenth", np.diff(plain.mean("spearman")).min() > 0),
         Claim(f"{told}imputation is better in RMSE at every share from 0.1 to 0.9 (least gain {gain.min():.4f})",
               bool(np.all(gain > 0))),
@@ -174,6 +174,7 @@ def share_claims(sweep: Sweep, std: float) -> list[Claim]:
 
 
 HEAVY_TAILS = (
-    "PDIS has heavy tails: in some datasets a single estimate is off by 1 and more, which moves the mean of its RMSE "
-    "and widens its band. The paper's 50 datasets hold none that far out; other seeds do or do not."
+    "PDIS has heavy tails: in most collections of 50 datasets (32 of 39 seeds that were tried, and the paper's own "
+    "data) a single estimate somewhere is off by more than 1. It moves the mean RMSE, 0.11 to 0.14 for most seeds "
+    "and 0.2 for some, widens the band, and tilts the trend line of PDIS."
 )

@@ -31,8 +31,8 @@ ROWS = (
     Row("floor", "floor", (ORDINARY,), whose="ours"),
 )
 NOTES = (
-    "The upper half of the paper's Table 5 is Table 2. The lower half, here, has the measures over the 26 ordinary or "
-    "the 26 weighted estimates alone.",
+    "The upper half of the paper's Table 5 is Table 2, misprint included. The lower half, here, has the measures "
+    "over the 26 ordinary or the 26 weighted estimates alone.",
     'The paper has no naive rows here; ours are with the annotations that its Table 2 used ("as printed", those of the '
     'optimal policy) and with those that it describes ("as meant", those of the policy evaluated).',
     "For the rows of ours see Table 2.",

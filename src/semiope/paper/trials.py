@@ -205,10 +205,10 @@ class Answers:
         ])  # fmt: skip
 
     def imputed(self) -> Answers:
-        """The same with answers filled in, as the mean of those about the same state and action."""
+        """With answers filled in as the mean of those about the same state and action; not at the last step."""
         labels = tuple(sepsis.world().mdp.actions.words.to_pylist())
         records = Records(self.episodes, labels, sepsis.GAMMA)
-        plan = imputation(self.annotations, records)
+        plan = imputation(self.annotations, records, rows=self.episodes.step < sepsis.HORIZON - 1)
         exact = np.array([plan.fill(values) for values in self.exact])
         filled = answered(self.episodes, records.empirical.mdp.actions, plan.asked, exact[0])
         return Answers(self.episodes, filled, exact, plan.fill(self.noise))

@@ -43,7 +43,8 @@ def workers(jobs: int) -> Iterator[Spread]:
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
 
     def there(function: Callable[[Call], Result], calls: Iterable[Call]) -> Iterator[tuple[Call, Result]]:
-        futures = {pool.submit(function, call): call for call in calls}
+        with _deaf_to_interrupts():  # which processes that start now inherit
+            futures = {pool.submit(function, call): call for call in calls}
         for future in as_completed(futures):
             yield futures[future], future.result()
 
@@ -54,8 +55,24 @@ def workers(jobs: int) -> Iterator[Spread]:
             "a process ended before its work was done, perhaps for want of memory. Finished pieces are kept: run the "
             "same command again, with fewer --jobs."
         ) from None
+    except BaseException:
+        for process in multiprocessing.active_children():
+            process.terminate()  # what they were at is computed again another time
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _here(function: Callable[[Call], Result], calls: Iterable[Call]) -> Iterator[tuple[Call, Result]]:
@@ -64,8 +81,7 @@ def _here(function: Callable[[Call], Result], calls: Iterable[Call]) -> Iterator
 
 
 def _end_with_parent() -> None:
-    """Let a process end as soon as the one that started it is gone, killed or not; Ctrl-C is for that one alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Let a process end as soon as the one that started it is gone, killed or not."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.errors import count
 from semiope.models.case import Case, Records
@@ -34,8 +34,10 @@ class Imputation(NamedTuple):
         return filled
 
 
-def imputation(annotations: Annotations, records: Records, option: str = "") -> Imputation:
-    """Look for the answers that others of the same pair can fill in; see `impute`."""
+def imputation(
+    annotations: Annotations, records: Records, option: str = "", rows: Booleans | None = None
+) -> Imputation:
+    """Look for the answers that others of the same pair can fill in; see `impute`. `rows`: where (None: everywhere)."""
     shape = records.behavior_returns.shape
 
     def cell(places: Places) -> Integers:
@@ -47,6 +49,8 @@ def imputation(annotations: Annotations, records: Records, option: str = "") -> 
     asked = questions(records, np.any(times.reshape(shape) > 0, axis=0))
     asked_cell = cell(asked.places(records))
     kept = times[asked_cell] > 0
+    if rows is not None:
+        kept &= rows[asked.row]
     asked = Questions(asked.row[kept], asked.action[kept])
     # Both lists are in the order of rows and actions.
     n_actions = shape[2]
