@@ -217,21 +217,22 @@ def _paper(*, repeats: int) -> list[Measurement]:
     soft = {name: policy.soften(trials.SOFTENED) for name, policy in world.policies.items()}
     both = ("naive-unweighted", "naive-weighted")
     levels = len(TENTHS)
-    # How many settings a job goes through, and the seconds that the authors' code needs for one policy and dataset.
-    experiments: dict[str, tuple[Job, int, float]] = {
-        "PDIS": (lambda: data.estimate(pdis), 1, 1.6),
-        "naive": (lambda: data.estimate(both, of_each, policies=soft, cell="state"), 2, 4.7),
-        "C*-PDIS": (lambda: data.estimate(c_pdis, of_each), 1, 10.5),
-        "correction of Qb": (lambda: data.estimate(c_pdis, of_today, repair="convert:authors"), 1, 13.8),
-        "noise": (lambda: trials.vary_noise(settings, 0), 2 * levels, 10.6),
-        "missing": (lambda: trials.vary_share(settings, 0), 4 * (levels - 1), 3.6),
+    # How many settings a job goes through, the seconds that the authors' code needs for one policy and dataset, as
+    # measured on another machine, and the bar.
+    experiments: dict[str, tuple[Job, int, float, float]] = {
+        "PDIS": (lambda: data.estimate(pdis), 1, 1.6, 0.004),
+        "naive": (lambda: data.estimate(both, of_each, policies=soft, cell="state"), 2, 4.7, 0.002),
+        "C*-PDIS": (lambda: data.estimate(c_pdis, of_each), 1, 10.5, 0.002),
+        "correction of Qb": (lambda: data.estimate(c_pdis, of_today, repair="convert:authors"), 1, 13.8, 0.003),
+        "noise": (lambda: trials.vary_noise(settings, 0), 2 * levels, 10.6, 0.0005),
+        "missing": (lambda: trials.vary_share(settings, 0), 4 * (levels - 1), 3.6, 0.002),
     }
     seconds = best({name: job for name, (job, *_) in experiments.items()}, repeats=repeats)
-    ours = {name: seconds[name] / times / len(world.policies) for name, (_, times, _) in experiments.items()}
+    ours = {name: seconds[name] / times / len(world.policies) for name, (_, times, *_) in experiments.items()}
     return [
-        Measurement(f"paper: {name}, a policy and dataset", own / theirs, 0.01, f"the authors' {theirs:g} s", own)
+        Measurement(f"paper: {name}, a policy and dataset", own / theirs, bar, f"the authors' {theirs:g} s", own)
         for name, own in ours.items()
-        for theirs in [experiments[name][2]]
+        for *_, theirs, bar in [experiments[name]]
     ]
 
 
