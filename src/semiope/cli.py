@@ -117,7 +117,9 @@ def evaluate(
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     alpha: Annotated[float, typer.Option(help="Intervals have level 1 - alpha.")] = 0.05,
-    ci: Annotated[str, typer.Option(metavar="METHOD", help="Intervals: t, normal or bootstrap.")] = "t",
+    ci: Annotated[
+        str, typer.Option(metavar="METHOD", help="Intervals: t, normal, bootstrap, studentized or bca.")
+    ] = "t",
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the results as JSON (- for standard output).")
     ] = None,

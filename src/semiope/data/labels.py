@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +47,15 @@ class Vocabulary:
     def kind(self) -> str:
         """'integers' or 'strings'."""
         return "integers" if pa.types.is_integer(self.words.type) else "strings"
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """What tells the labels apart in a seed's series of random numbers: integers themselves, strings by a hash."""
+        if self.kind == "integers":
+            found: Integers = self.words.to_numpy()
+            return found
+        hashed = [blake2b(label.encode(), digest_size=8).digest() for label in self.words.to_pylist()]
+        return np.frombuffer(b"".join(hashed), dtype="<i8")
 
     def comparable(self, other: Vocabulary) -> bool:
         """Whether labels of both can be equal at all (an empty vocabulary agrees with any)."""

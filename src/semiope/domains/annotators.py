@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -96,7 +95,7 @@ def annotate(
     episode, places = _questions(episodes, mdp, askable, of_action_taken)
     if not len(episode):
         raise SchemaError("annotate: there is nothing to ask about in these episodes. Draw more of them.")
-    answers = _answers(experts, mdp, places, _numbers(episodes)[episode], key_of(seed, ANNOTATIONS))
+    answers = _answers(experts, mdp, places, episodes.labels.numbers[episode], key_of(seed, ANNOTATIONS))
     if not len(answers.which):
         raise SchemaError("annotate: not one question is answered. Raise the annotators' ratio, or draw more episodes.")
     told, labels = episodes.labels.used(episode[answers.which])
@@ -187,16 +186,6 @@ def _finite(values: Floats) -> Floats:
             "annotate: an answer is not a finite number: the returns are not, or the noise is beyond range."
         )
     return values
-
-
-def _numbers(episodes: Episodes) -> Integers:
-    """What tells episodes apart in a seed's series: their labels, strings by a hash of theirs."""
-    labels = episodes.labels.words
-    if episodes.labels.kind == "integers":
-        numbers: Integers = labels.to_numpy()
-        return numbers
-    hashed = [blake2b(label.encode(), digest_size=8).digest() for label in labels.to_pylist()]
-    return np.frombuffer(b"".join(hashed), dtype="<i8")
 
 
 def _experts(annotators: Any) -> list[Annotator]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats
+from semiope.data.labels import Vocabulary
 
 if TYPE_CHECKING:
     from semiope.uncertainty.intervals import Interval
@@ -33,12 +34,16 @@ class EpisodeValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The value of a policy by one estimator, with the per-episode values and normalisers it comes from."""
+    """The value of a policy by one estimator, with the per-episode values and normalisers it comes from.
+
+    `labels` are those of the episodes: resampling depends on them, not on how the data are divided or sorted.
+    """
 
     policy: str
     estimator: str
     per_episode: EpisodeValues
     self_normalized: bool = False
+    labels: Vocabulary | None = None
 
     @property
     def values(self) -> Floats:
@@ -79,10 +84,14 @@ class Estimate:
         return float(share.sum()) ** 2 / float(squares.sum())
 
     def interval(self, alpha: float = 0.05, method: str = "t", *, seed: int | np.random.Generator = 0) -> Interval:
-        """Return a confidence interval at level 1 - alpha: `t`, `normal` or `bootstrap` (which uses the seed)."""
+        """Return a confidence interval at level 1 - alpha.
+
+        `method`: `t`, `normal`, or by resampling (which uses the seed) `bootstrap`, `studentized`, `bca`.
+        """
         from semiope.uncertainty.intervals import Interval, interval
 
-        found = interval(self.values, self.denominators, alpha=alpha, method=method, seed=seed)
+        keys = None if self.labels is None else self.labels.numbers
+        found = interval(self.values, self.denominators, alpha=alpha, method=method, seed=seed, keys=keys)
         return Interval(*map(self._unscaled, found))
 
     def _unscaled(self, number: float) -> float:
@@ -102,11 +111,18 @@ def standard_error(numerators: Floats, denominators: Floats) -> float:
     With value = sum x / sum y, the episode's influence is (x - value y) / mean y. For denominators of 1 this is the
     usual standard error of a mean. NaN for fewer than two episodes.
     """
-    n, total = len(numerators), float(denominators.sum())
-    if n < 2 or not total:
+    n = len(numerators)
+    if n < 2 or not float(denominators.sum()):
         return math.nan
-    influence = (numerators - float(numerators.sum()) / total * denominators) / (total / n)
+    influence = influence_of(numerators, denominators)
     largest = float(np.abs(influence).max())
     if not largest:
         return 0.0
     return largest * math.sqrt(float(np.square(influence / largest).sum()) / (n * (n - 1)))
+
+
+def influence_of(numerators: Floats, denominators: Floats) -> Floats:
+    """How much each episode pulls a ratio of sums its way, times n."""
+    n, total = len(numerators), float(denominators.sum())
+    found: Floats = (numerators - float(numerators.sum()) / total * denominators) / (total / n)
+    return found

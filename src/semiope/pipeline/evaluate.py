@@ -151,7 +151,13 @@ def _evaluate_one(
         estimator = ESTIMATORS[name]
         if estimator.recipe not in values:
             values[estimator.recipe] = episode_values(weighed.seen_by(estimator), estimator.recipe, done)
-        estimates[name] = Estimate(problem.name, name, values[estimator.recipe], estimator.self_normalized)
+        estimates[name] = Estimate(
+            problem.name,
+            name,
+            values[estimator.recipe],
+            estimator.self_normalized,
+            problem.evidence.logbook.episodes.labels,
+        )
     listening = (weighed.seen_by(ESTIMATORS[name]) for name in names if ESTIMATORS[name].support == "augmented")
     masses, messages = judge_support(next(listening, problem), names)
     messages = [*doubts, *messages, *judge_propensities(problem, names)]

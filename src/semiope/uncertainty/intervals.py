@@ -8,18 +8,18 @@ cover. Estimators that normalise per step give linearised values, and it is thos
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cached_property
 from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
 from semiope.errors import OptionError, nearest
-from semiope.estimate.result import standard_error
-
-METHODS = ("t", "normal", "bootstrap")
-RESAMPLES = 1000
+from semiope.estimate.result import influence_of, standard_error
+from semiope.uncertainty.bootstrap import RESAMPLES, Sums, resampled
 
 
 class Interval(NamedTuple):
@@ -36,20 +36,103 @@ def interval(
     alpha: float = 0.05,
     method: str = "t",
     seed: Seed = 0,
+    keys: Integers | None = None,
 ) -> Interval:
-    """Return an interval with nominal coverage 1 - alpha; NaN for fewer than two episodes."""
+    """Return an interval with nominal coverage 1 - alpha; NaN for fewer than two episodes.
+
+    `keys` tell episodes apart in the resampling; by default, their positions.
+    """
     check_alpha(alpha)
     check_method(method)
     n, total = len(numerators), float(denominators.sum())
     if n < 2 or not total:
         return Interval(math.nan, math.nan)
-    if method == "bootstrap":
-        return _bootstrap(numerators, denominators, alpha, generator(seed))
-    from scipy.special import ndtri, stdtrit
+    generator(seed)
+    sample = Sample(numerators, denominators, np.arange(n) if keys is None else keys, seed)
+    return METHODS[method](sample, alpha) if sample.error else Interval(sample.value, sample.value)
 
-    value, error = float(numerators.sum()) / total, standard_error(numerators, denominators)
-    quantile = float(stdtrit(n - 1, 1 - alpha / 2) if method == "t" else ndtri(1 - alpha / 2))
-    return Interval(value - quantile * error, value + quantile * error)
+
+class Sample:
+    """Episodes' numerators and denominators, their ratio of sums, and what it would have been in resamples."""
+
+    def __init__(self, numerators: Floats, denominators: Floats, keys: Integers, seed: Seed) -> None:
+        self.numerators, self.denominators, self.keys, self.seed = numerators, denominators, keys, seed
+        self.value = float(numerators.sum()) / float(denominators.sum())
+        self.error = standard_error(numerators, denominators)
+
+    def resampled(self, *, squares: bool = False) -> Sums:
+        """Sums over resampled episodes."""
+        return resampled(self.numerators, self.denominators, self.keys, seed=self.seed, squares=squares)
+
+    @cached_property
+    def skewness(self) -> float:
+        """Of the episodes' influences, over sqrt(n): how far the estimate is from being normal."""
+        influence = influence_of(self.numerators, self.denominators)
+        return float(np.sum(influence**3) / np.sum(influence**2) ** 1.5)
+
+
+def _student(sample: Sample, alpha: float) -> Interval:
+    """Delta method, quantiles of Student's t."""
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(len(sample.numerators) - 1, 1 - alpha / 2)) * sample.error
+    return Interval(sample.value - half, sample.value + half)
+
+
+def _normal(sample: Sample, alpha: float) -> Interval:
+    """Delta method, normal quantiles."""
+    from scipy.special import ndtri
+
+    half = float(ndtri(1 - alpha / 2)) * sample.error
+    return Interval(sample.value - half, sample.value + half)
+
+
+def _percentile(sample: Sample, alpha: float) -> Interval:
+    """Quantiles of the resampled ratios."""
+    return _quantiles(sample.resampled().ratios, alpha / 2, 1 - alpha / 2)
+
+
+def _studentized(sample: Sample, alpha: float) -> Interval:
+    """Quantiles of (resampled ratio - ratio) / its own standard error, in place of Student's."""
+    sums = sample.resampled(squares=True)
+    off, errors = sums.ratios - sample.value, sums.errors
+    pivots = np.divide(off, errors, out=np.full(len(off), math.nan), where=errors > 0)
+    low, high = _quantiles(pivots, alpha / 2, 1 - alpha / 2)
+    return Interval(sample.value - high * sample.error, sample.value - low * sample.error)
+
+
+def _bca(sample: Sample, alpha: float) -> Interval:
+    """Quantiles of the resampled ratios at levels corrected for bias and for a variance that changes with the value."""
+    from scipy.special import ndtr, ndtri
+
+    ratios = sample.resampled().ratios
+    ratios = ratios[~np.isnan(ratios)]
+    below = (np.sum(ratios < sample.value) + 0.5 * np.sum(ratios == sample.value)) / max(len(ratios), 1)
+    if not 0 < below < 1:
+        return Interval(math.nan, math.nan)
+    shift, acceleration = float(ndtri(below)), sample.skewness / 6
+    levels = []
+    for level in (alpha / 2, 1 - alpha / 2):
+        z = shift + float(ndtri(level))
+        levels.append(float(ndtr(shift + z / (1 - acceleration * z))))
+    return _quantiles(ratios, *levels)
+
+
+def _quantiles(values: Floats, low: float, high: float) -> Interval:
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return Interval(math.nan, math.nan)
+    return Interval(*(float(end) for end in np.quantile(values, (low, high))))
+
+
+METHODS: dict[str, Callable[[Sample, float], Interval]] = {
+    "t": _student,
+    "normal": _normal,
+    "bootstrap": _percentile,
+    "studentized": _studentized,
+    "bca": _bca,
+}
+__all__ = ["METHODS", "RESAMPLES", "Interval", "check_alpha", "check_method", "interval"]
 
 
 def check_alpha(alpha: float) -> None:
@@ -62,18 +145,3 @@ def check_method(method: str) -> None:
     """Fail unless the method is known."""
     if method not in METHODS:
         raise OptionError(f"ci: {method!r} is not known.{nearest(method, METHODS)} Use one of {', '.join(METHODS)}.")
-
-
-def _bootstrap(numerators: Floats, denominators: Floats, alpha: float, rng: np.random.Generator) -> Interval:
-    """Percentile bootstrap of the ratio of sums over episodes drawn with replacement."""
-    n = len(numerators)
-    ratios = np.empty(RESAMPLES)
-    for b in range(RESAMPLES):
-        times = np.bincount(rng.integers(n, size=n), minlength=n)
-        total = times @ denominators
-        ratios[b] = times @ numerators / total if total else math.nan
-    ratios = ratios[~np.isnan(ratios)]
-    if not len(ratios):
-        return Interval(math.nan, math.nan)
-    low, high = np.quantile(ratios, (alpha / 2, 1 - alpha / 2))
-    return Interval(float(low), float(high))
