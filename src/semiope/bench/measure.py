@@ -46,7 +46,13 @@ def measure(*, quick: bool = False) -> list[Measurement]:
     """Measure everything; `quick` takes a tenth of the data."""
     data = synthetic(EPISODES // 10 if quick else EPISODES)
     with quietly():
-        found = [*_in_memory(data), _memory(data), _from_disk(data), *_start_up()]
+        found = [
+            *_in_memory(data),
+            _memory(data),
+            _from_disk(data),
+            _resampling(data.episodes.n_episodes),
+            *_start_up(),
+        ]
     return [*found, *_sepsis(EPISODES // 10 if quick else EPISODES), *_paper(repeats=1 if quick else 3)]
 
 
@@ -126,6 +132,26 @@ def _memory(data: Synthetic) -> Measurement:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return Measurement("extra peak memory of evaluate", peak / sum(c.nbytes for c in columns), 1.5, "input columns")
+
+
+def _resampling(n: int) -> Measurement:
+    """1000 resamples of a ratio of sums, beside drawing as many index vectors in numpy and averaging what they pick."""
+    import numpy as np
+
+    from semiope.uncertainty.bootstrap import RESAMPLES, resampled
+
+    rng = np.random.default_rng(0)
+    ratio = rng.lognormal(0, 0.5, size=n)
+    values, keys = ratio * rng.normal(size=n), np.arange(n)
+    seconds = best(
+        {
+            "ours": lambda: resampled(values, ratio, keys),
+            "numpy": lambda: [values[rng.integers(n, size=n)].mean() for _ in range(RESAMPLES)],
+        },
+        repeats=3,
+    )
+    unit = "numpy drawing as many indices and averaging"
+    return Measurement(f"1000 resamples of {n:,} episodes", seconds["ours"] / seconds["numpy"], 1, unit)
 
 
 def _from_disk(data: Synthetic) -> Measurement:
