@@ -1,6 +1,6 @@
 """How often 95% intervals hold the truth, on worlds where it is known.
 
-    python benchmarks/coverage.py [--datasets 2000] [--methods t,studentized] [--worlds sepsis-250,bandit-100] [--jobs 2]
+    python benchmarks/coverage.py [--datasets 2000] [--methods t,bca] [--worlds sepsis-250,bandit-100] [--jobs 2]
 
 Datasets are drawn under the behaviour policy, all counterfactuals are annotated with exact expectations (sepsis) or
 with draws from the reward distribution (bandits), and every policy is evaluated. Prints a table: the mean, least and
