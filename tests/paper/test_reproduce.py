@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from semiope.paper.run import ITEMS, chosen
@@ -211,6 +212,15 @@ def test_episodes_of_the_wrong_shape(table: pa.Table, told: str, desk: Desk) -> 
     pyarrow.csv.write_csv(table, desk.folder / "episodes.csv")
     result = desk.run("reproduce", "table2", "--episodes", "episodes.csv", "--datasets", "2")
     assert_refused(result, told)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.string(), pa.large_string()])
+def test_runs_may_be_numbered_or_named(kind: pa.DataType, desk: Desk) -> None:
+    """However a data frame writes them: what is wrong here comes after."""
+    table = table_of(run=pa.array([0, 1]).cast(kind))
+    pq.write_table(table, desk.folder / "episodes.parquet")
+    result = desk.run("reproduce", "table2", "--episodes", "episodes.parquet", "--datasets", "2")
+    assert_refused(result, "--episodes: dataset 0: there are 1 episodes, and at least 100 are needed.")
 
 
 def test_folders_that_cannot_be_written(desk: Desk) -> None:

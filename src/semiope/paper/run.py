@@ -170,7 +170,8 @@ def with_episodes(settings: Settings) -> Settings:
             f"Columns: {', '.join(table.column_names)}."
         )
     runs_of = table["run"].combine_chunks()
-    if not (pa.types.is_integer(runs_of.type) or pa.types.is_string(runs_of.type)):
+    known = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
+    if not any(is_known(runs_of.type) for is_known in known):
         raise SchemaError(f"--episodes: column 'run' holds {runs_of.type}. Number the datasets: 0, 1, 2 ...")
     if runs_of.null_count:
         raise SchemaError("--episodes: column 'run' has empty cells. Say to which dataset each episode belongs.")

@@ -19,7 +19,7 @@ from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
 from semiope.errors import OptionError, nearest
 from semiope.estimate.result import influence_of, standard_error
-from semiope.uncertainty.bootstrap import RESAMPLES, Sums, resampled
+from semiope.uncertainty.bootstrap import Sums, resampled
 
 
 class Interval(NamedTuple):
@@ -132,7 +132,6 @@ METHODS: dict[str, Callable[[Sample, float], Interval]] = {
     "studentized": _studentized,
     "bca": _bca,
 }
-__all__ = ["METHODS", "RESAMPLES", "Interval", "check_alpha", "check_method", "interval"]
 
 
 def check_alpha(alpha: float) -> None:
