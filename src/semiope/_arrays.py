@@ -15,8 +15,11 @@ Booleans = NDArray[np.bool_]
 
 
 def id_dtype(n: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest signed integer type that holds the ids 0 ... n - 1 and -1."""
-    for dtype in (np.int8, np.int16, np.int32):
+    """Return the smallest of a few signed integer types that holds the ids 0 ... n - 1 and -1.
+
+    There is none of one byte: each type more is one more form in which everything is compiled.
+    """
+    for dtype in (np.int16, np.int32):
         if n - 1 <= np.iinfo(dtype).max:
             return dtype
     return np.int64

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant(number: int) -> int:
+    """Return a number to call compiled functions with: for each plain one that is written out, they compile anew."""
+    return cast(int, np.int64(number))
 
 
 def compiled(function: Function) -> Function:

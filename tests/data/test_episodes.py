@@ -41,7 +41,7 @@ def test_ids_take_the_smallest_type_that_fits() -> None:
         episode=np.arange(n), step=np.zeros(n, int), state=np.arange(n), action=np.arange(n) % 100, reward=np.zeros(n)
     )
     assert episodes.state.dtype == np.int32
-    assert episodes.action.dtype == np.int8
+    assert episodes.action.dtype == np.int16
 
 
 def test_nothing_can_be_changed() -> None:

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._arrays import Integers, id_dtype
-from semiope._compiled import compiled
 from semiope.errors import SHOWN, SchemaError, nearest
 
 ABSENT = -1
+# Values numbered at a time: what is allocated on the way stays small.
+SLAB = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,7 @@ def encode(column: pa.Array) -> tuple[Integers, Vocabulary]:
 
 def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
     if column.null_count == len(column):
-        return np.full(len(column), ABSENT, dtype=np.int8), Vocabulary(pa.array([], pa.int64()))
+        return np.full(len(column), ABSENT, dtype=id_dtype(0)), Vocabulary(pa.array([], pa.int64()))
     missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     values = (column if missing is None else pc.fill_null(column, pc.min(column))).to_numpy()
     ids, labels = number(values)
@@ -140,34 +141,18 @@ def _encode_integers(column: pa.Array) -> tuple[Integers, Vocabulary]:
 
 def number(values: Integers) -> tuple[Integers, Integers]:
     """Number the distinct values in ascending order: return the number of each value, and the distinct values."""
-    low, high = _extent(values)
+    low, high = int(values.min()), int(values.max())
     if high - low >= 4 * len(values) + 65536:  # too sparse for a table of all that could occur
         distinct, inverse = np.unique(values, return_inverse=True)
         return inverse.astype(id_dtype(len(distinct))), distinct
-    table = np.zeros(high - low + 1, dtype=np.int64)
-    _mark(values, low, table)
-    distinct = np.flatnonzero(table) + low
+    occurs = np.zeros(high - low + 1, dtype=np.bool_)
+    slabs = [slice(first, first + SLAB) for first in range(0, len(values), SLAB)]
+    for slab in slabs:
+        occurs[np.subtract(values[slab], low, dtype=np.int64)] = True
+    distinct = np.flatnonzero(occurs) + low
+    table = np.empty(len(occurs), dtype=id_dtype(len(distinct)))
     table[distinct - low] = np.arange(len(distinct))
-    numbers = np.empty(len(values), dtype=id_dtype(len(distinct)))
-    _translate(values, low, table, numbers)
+    numbers: Integers = np.empty(len(values), dtype=id_dtype(len(distinct)))
+    for slab in slabs:
+        numbers[slab] = table[np.subtract(values[slab], low, dtype=np.int64)]
     return numbers, distinct
-
-
-@compiled
-def _extent(values: Integers) -> tuple[int, int]:
-    low = high = values[0]
-    for value in values:
-        low, high = min(low, value), max(high, value)
-    return low, high
-
-
-@compiled
-def _mark(values: Integers, low: int, seen: Integers) -> None:
-    for value in values:
-        seen[value - low] = 1
-
-
-@compiled
-def _translate(values: Integers, low: int, table: Integers, out: Integers) -> None:
-    for i in range(len(values)):
-        out[i] = table[values[i] - low]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
@@ -36,7 +36,7 @@ class AlignedAnnotations(NamedTuple):
     def none(cls) -> AlignedAnnotations:
         """Return no annotations at all."""
         nowhere = np.zeros(0, dtype=np.int32)
-        return cls(nowhere, nowhere.astype(np.int8), np.zeros(0), None, nowhere, 0)
+        return cls(nowhere, frozen(nowhere.astype(id_dtype(0))), np.zeros(0), None, nowhere, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
         weight = np.add.reduceat(weight, first)
     share = None if annotations.weight is None else weight
     scatter = None if annotations.std is None else std
-    return AlignedAnnotations(row[first], action[first], value, share, taken, len(row) - len(first), scatter)
+    return AlignedAnnotations(row[first], frozen(action[first]), value, share, taken, len(row) - len(first), scatter)
 
 
 def refuse_undecided(row: Integers, episodes: Episodes) -> None:
@@ -108,7 +108,7 @@ def refuse_undecided(row: Integers, episodes: Episodes) -> None:
 
 def _recoded(ids: Integers, new: Integers) -> Integers:
     """Return `new[ids]`, without a copy where every id stays the same."""
-    return ids if np.array_equal(new, np.arange(len(new))) else new[ids]
+    return frozen(ids if np.array_equal(new, np.arange(len(new))) else new[ids])
 
 
 @compiled

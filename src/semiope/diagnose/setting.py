@@ -54,7 +54,7 @@ class Setting:
         axis.
         """
         behavior_probs, evaluation_probs = mdp.probs(behavior, "behavior"), mdp.probs(evaluation, "evaluation")
-        returns = mdp.action_values(evaluation)
+        returns, value = mdp.solved(evaluation_probs)
         moments = _weights(mdp, weights)
         augmented = np.einsum("...a,...ai->...i", behavior_probs, moments.mean)
         bias, std = mdp.per_step(annotation_bias, "annotation_bias"), mdp.per_step(annotation_std, "annotation_std")
@@ -63,7 +63,7 @@ class Setting:
         refuse_pairs(std < 0, "annotation_std: negative in", mdp.states, mdp.actions)
         return cls(
             mdp=mdp,
-            value=mdp.value(evaluation),
+            value=value,
             behavior=frozen(behavior_probs),
             evaluation=frozen(evaluation_probs),
             augmented=frozen(augmented),

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.logbook import AlignedAnnotations
 from semiope.estimate.critic import Critic, untouched
@@ -158,14 +158,14 @@ class Slab:
 
     def sum_per_row(self, numbers: Floats) -> Floats:
         """Sum numbers of annotated actions over each row."""
-        sums = np.zeros(self.rows.stop - self.rows.start)
-        _sum_at(self.problem.annotations.row[self.entries], self.rows.start, numbers, sums)
-        return sums
+        row = self.problem.annotations.row[self.entries] - self.rows.start
+        return np.bincount(row, weights=numbers, minlength=self.rows.stop - self.rows.start).astype(np.float64)
 
     def additions(self, share: Floats) -> tuple[Floats, Floats]:
         """Return c and k: the sums over the annotated actions of each row of share times g, and of the shares."""
         c, k = np.zeros(len(self.reward)), np.zeros(len(self.reward))
-        _add_annotations(self.problem.annotations.row[self.entries], self.rows.start, share, self.told, c, k)
+        row = self.problem.annotations.row[self.entries]
+        _add_annotations(row, self.rows.start, frozen(share), frozen(self.told), c, k)
         return c, k
 
     def annotations_per_episode(self) -> Floats:
@@ -184,9 +184,3 @@ def _add_annotations(row: Integers, start: int, share: Floats, g: Floats, c: Flo
     for j in range(len(row)):
         c[row[j] - start] += share[j] * g[j]
         k[row[j] - start] += share[j]
-
-
-@compiled
-def _sum_at(row: Integers, start: int, numbers: Floats, sums: Floats) -> None:
-    for j in range(len(row)):
-        sums[row[j] - start] += numbers[j]

@@ -19,12 +19,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
-from semiope._compiled import compiled
+from semiope._arrays import Floats, Integers, frozen
+from semiope._compiled import compiled, constant
 
 BIG, SMALL = 2.0**300, 2.0**-300
 # Powers of two that leave room for sums over many episodes.
 SAFE = 900
+ZERO = constant(0)
+# Stands for additions that are all 0.
+NOTHING = np.empty(0)
 
 
 class Terms(NamedTuple):
@@ -79,7 +82,8 @@ def scan(
 ) -> None:
     """Run the recursion over the episodes between `offsets`, into `values` and `normalizers`."""
     _scan(
-        reward, offsets, gamma, whole, terms.f, terms.c, terms.k,
+        frozen(reward), offsets, gamma, whole, terms.f, NOTHING if terms.c is None else terms.c,
+        NOTHING if terms.k is None else terms.k,
         values.mantissa, values.exponent, normalizers.mantissa, normalizers.exponent,
     )  # fmt: skip
     if terms.weight is not None:
@@ -94,8 +98,8 @@ def _scan(
     gamma: float,
     whole: bool,
     f: Floats,
-    c: Floats | None,
-    k: Floats | None,
+    c: Floats,
+    k: Floats,
     v_out: Floats,
     v_exponent: Integers,
     m_out: Floats,
@@ -105,8 +109,8 @@ def _scan(
         start, stop = offsets[i], offsets[i + 1]
         v, m, least = 0.0, 1.0, 1.0
         for t in range(stop - 1, start - 1, -1):
-            add_v = 0.0 if c is None else c[t]
-            add_m = 0.0 if k is None else k[t]
+            add_v = c[t] if len(c) else 0.0
+            add_m = k[t] if len(k) else 0.0
             # Multiplied out, so that each step waits for one multiplication and one addition of the step before.
             own = f[t] * (m * reward[t]) if whole else f[t] * reward[t]
             v = (own + add_v) + (f[t] * gamma) * v
@@ -137,14 +141,14 @@ def _scaled(
     gamma: float,
     whole: bool,
     f: Floats,
-    c: Floats | None,
-    k: Floats | None,
+    c: Floats,
+    k: Floats,
 ) -> tuple[float, float, int, int]:
     """The same for one episode, with v and m as mantissa and power of two throughout."""
-    v, m, ve, me = 0.0, 1.0, 0, 0
+    v, m, ve, me = 0.0, 1.0, ZERO, ZERO
     for t in range(stop - 1, start - 1, -1):
-        add_v = 0.0 if c is None else c[t]
-        add_m = 0.0 if k is None else k[t]
+        add_v = c[t] if len(c) else 0.0
+        add_m = k[t] if len(k) else 0.0
         if whole:
             # |v| is at most m times a return, so that one power of two serves both.
             v, m = f[t] * (m * reward[t] + gamma * v), f[t] * m
@@ -156,10 +160,10 @@ def _scaled(
             v, m, ve = math.ldexp(v, -by), math.ldexp(m, -by), ve + by
             me = ve
         else:
-            v, ve = add_scaled(f[t] * gamma * v, ve, f[t] * reward[t] + add_v, 0)
+            v, ve = add_scaled(f[t] * gamma * v, ve, f[t] * reward[t] + add_v, ZERO)
             by = shift_for(abs(v))
             v, ve = math.ldexp(v, -by), ve + by
-            m, me = add_scaled(f[t] * m, me, add_m, 0)
+            m, me = add_scaled(f[t] * m, me, add_m, ZERO)
             by = shift_for(m)
             m, me = math.ldexp(m, -by), me + by
     return v, m, ve, me
@@ -169,11 +173,11 @@ def _scaled(
 def add_scaled(x: float, x_exponent: int, y: float, y_exponent: int) -> tuple[float, int]:
     """Return x * 2**x_exponent + y * 2**y_exponent as mantissa and exponent."""
     if y == 0.0:
-        return x, int(x_exponent)
+        return x, x_exponent
     if x == 0.0:
-        return y, int(y_exponent)
-    exponent = max(int(x_exponent), int(y_exponent))
-    return math.ldexp(x, int(x_exponent) - exponent) + math.ldexp(y, int(y_exponent) - exponent), exponent
+        return y, y_exponent
+    exponent = max(x_exponent, y_exponent)
+    return math.ldexp(x, x_exponent - exponent) + math.ldexp(y, y_exponent - exponent), exponent
 
 
 @compiled
@@ -251,7 +255,7 @@ def sum_residuals(
 @compiled
 def include_finished(sums: Floats, exponent: Integers, ended: Floats, exponent_ended: Integers) -> None:
     """Add to each step's sum the last ratios of the episodes that ended before it."""
-    finished, e = 0.0, 0
+    finished, e = 0.0, ZERO
     for t in range(len(sums)):
         sums[t], exponent[t] = add_scaled(sums[t], exponent[t], finished, e)
         finished, e = add_scaled(finished, e, ended[t], exponent_ended[t])
@@ -260,7 +264,7 @@ def include_finished(sums: Floats, exponent: Integers, ended: Floats, exponent_e
 @compiled
 def sum_from_the_end(terms: Floats, exponent: Integers, mantissa_out: Floats, exponent_out: Integers) -> None:
     """Fill in, for each step, the sum of the terms from there to the end."""
-    total, e = 0.0, 0
+    total, e = 0.0, ZERO
     for t in range(len(terms) - 1, -1, -1):
         total, e = add_scaled(total, e, terms[t], exponent[t])
         mantissa_out[t], exponent_out[t] = total, e

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, frozen
 from semiope.models import planning
 from semiope.models.case import Case
 from semiope.models.places import Places
@@ -100,7 +100,7 @@ def _informed(case: Case, at: Places, value: Floats) -> Floats:
 def _leaving(case: Case) -> Floats:
     """kappa: for each step, state and action, the discounted probability of coming to a pair never logged."""
     mdp = case.records.empirical.mdp
-    unpaid = mdp.dynamics._replace(reward=np.zeros_like(mdp.reward))
+    unpaid = mdp.dynamics._replace(reward=frozen(np.zeros_like(mdp.reward)))
     found, values = np.empty((mdp.horizon, *mdp.reward.shape)), np.empty((1, mdp.n_states))
     unknown = np.ones((mdp.horizon, mdp.n_states, 1))
     planning.evaluate(unpaid, case.spoken_of, mdp.gamma, mdp.horizon, found, values, unknown)

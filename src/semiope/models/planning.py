@@ -98,9 +98,10 @@ def evaluate(
                     total += policy[state, action] * value
             # Where the policy says nothing, which it may where it never comes, there is no value.
             earlier[state] = model.reward[state, 0] if model.terminal[state] else np.nan if silent else total
-        worth[:] = earlier
-        if step < len(values):
-            values[step] = worth
+        for state in range(n_states):
+            worth[state] = earlier[state]
+            if step < len(values):
+                values[step, state] = worth[state]
 
 
 @compiled
@@ -115,7 +116,9 @@ def _improve(model: Dynamics, gamma: float, worth: Floats, chosen: Integers) -> 
                 largest = max(largest, abs(model.reward[state, action]))
     for step in range(len(chosen) - 1, -1, -1):
         change = 0.0
-        tie = TIE * max(largest, np.abs(worth).max())
+        size = largest
+        for state in range(n_states):
+            size = max(size, abs(worth[state]))
         for state in range(n_states):
             if model.terminal[state]:
                 chosen[step, state] = 0
@@ -129,12 +132,13 @@ def _improve(model: Dynamics, gamma: float, worth: Floats, chosen: Integers) -> 
                         values[action] = model.reward[state, action] + gamma * ahead
                     best = max(best, values[action])
                 for action in range(n_actions):
-                    if values[action] >= best - tie:
+                    if values[action] >= best - TIE * size:
                         chosen[step, state] = action
                         break
                 earlier[state] = best
+        for state in range(n_states):
             change = max(change, abs(earlier[state] - worth[state]))
-        worth[:] = earlier
+            worth[state] = earlier[state]
     return change
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
-from semiope._compiled import compiled
+from semiope._compiled import compiled, constant
 from semiope._options import Progress
 from semiope._random import EPISODES, Seed, key_of, normal, uniforms
 from semiope.data.episodes import Episodes
@@ -22,8 +22,9 @@ from semiope.models.transitions import END
 
 # Rows drawn at a time by one thread: what is allocated for episodes that may end early stays small.
 SLAB = 1 << 19
+FIRST = constant(0)
 # What a random number is for, in the counter it is made of.
-CHOICES, REWARD, START = 0, 1, 2
+CHOICES, REWARD, START = constant(0), constant(1), constant(2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def _draw(
     row = 0
     for e in range(len(lengths)):
         episode, begin = first + e, row
-        state = _pick(tables.start, 0, n_states, uniforms(key, episode, 0, START)[0])
+        state = _pick(tables.start, FIRST, n_states, uniforms(key, episode, FIRST, START)[0])
         for step in range(horizon):
             for_action, for_state = uniforms(key, episode, step, CHOICES)
             action = 0
@@ -150,7 +151,7 @@ def _draw(
                 actions[row], propensities[row] = ABSENT, np.nan
             else:
                 policy = step if len(tables.probs) > 1 else 0
-                action = _pick(tables.choice[policy, state], 0, n_actions, for_action)
+                action = _pick(tables.choice[policy, state], FIRST, n_actions, for_action)
                 actions[row], propensities[row] = action, tables.probs[policy, state, action]
             rewards[row] = model.reward[state, action]
             if model.reward_std[state, action] > 0:

@@ -185,9 +185,14 @@ class TabularMDP:
         refuse_beyond_memory(size, "values per step, state and action", way_out)
         found = {}
         for name, one in several.items():
-            found[name] = np.empty((self.horizon, *self.reward.shape))
-            self._evaluate(self.probs(one, name), found[name], np.empty((1, self.n_states)))
+            found[name], _ = self.solved(self.probs(one, name))
         return found if isinstance(policy, Mapping) else found["policy"]
+
+    def solved(self, probs: Floats) -> tuple[Floats, float]:
+        """Q_t(s, a), as `action_values` has them, and the value of a policy given as by `probs`."""
+        returns, first = np.empty((self.horizon, *self.reward.shape)), np.empty((1, self.n_states))
+        self._evaluate(probs, returns, first)
+        return returns, self.over_initial(first[0])
 
     def values(self, policy: PolicyLike) -> Floats:
         """V_t(s) of a policy, (horizon, n_states)."""
@@ -358,9 +363,9 @@ class TabularMDP:
     def dynamics(self) -> planning.Dynamics:
         """The arrays that compiled passes over this model read."""
         t = self.transitions
-        return planning.Dynamics(
-            t.offsets, t.following, t.prob, self.reward, self.reward_std, self.terminal, self.available
-        )
+        arrays = t.offsets, t.following, t.prob, self.reward, self.reward_std, self.terminal, self.available
+        # All contiguous and read-only, so that passes are compiled once.
+        return planning.Dynamics(*(frozen(np.ascontiguousarray(array)) for array in arrays))
 
     def __repr__(self) -> str:
         return (

@@ -153,8 +153,9 @@ def setting_of(panel: Panel, place: Place) -> Setting:
 
 
 def _map(panel: Panel, drawn: dict[str, Floats]) -> Map:
-    exact = heatmaps.surface(lambda place: heatmaps.log_std(theory.variance_c_is(setting_of(panel, place)).total))
-    biased = np.abs(heatmaps.surface(lambda place: theory.bias_c_is(setting_of(panel, place)).total)) > 1e-9
+    seen = {place: setting_of(panel, place) for place in heatmaps.PLACES}
+    exact = heatmaps.surface(lambda place: heatmaps.log_std(theory.variance_c_is(seen[place]).total))
+    biased = np.abs(heatmaps.surface(lambda place: theory.bias_c_is(seen[place]).total)) > 1e-9
     corner, middle = Place(1.0, 1.0), Place(0.5, 0.5)
     return Map(
         panel.title, drawn["log_std"], exact, biased, drawn["error"], Place(0.0, 0.0) if panel.random else middle,

@@ -68,4 +68,5 @@ def written(figure: Figure, suffix: str) -> bytes:
     metadata: dict[str, Any] = {"Software": None} if suffix == "png" else {"Date": None, "Creator": None}
     with styled():
         figure.savefig(target, format=suffix, dpi=300, metadata=metadata)
+        figure.set_layout_engine("none")  # found once, for all formats
     return target.getvalue()

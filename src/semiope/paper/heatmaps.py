@@ -34,6 +34,9 @@ class Place(NamedTuple):
     one: float
 
 
+PLACES = [Place(x, y) for x in GRID for y in GRID]
+
+
 class Map(NamedTuple):
     """Log std over the grid, [for action 0, for action 1]: drawn and exact; where the estimator is biased.
 
@@ -159,7 +162,7 @@ def rows(shown: Sequence[Map], names: tuple[str, str]) -> list[dict[str, Any]]:
 
 def surface(height: Callable[[Place], float]) -> Floats:
     """A function of the grid's points, as an array."""
-    return np.array([[height(Place(x, y)) for y in GRID] for x in GRID])
+    return np.array([height(place) for place in PLACES]).reshape(len(GRID), -1)
 
 
 def log_std(variance: float) -> float:

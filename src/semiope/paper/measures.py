@@ -16,6 +16,7 @@ from semiope.paper import trials
 from semiope.paper.pages import Spread
 from semiope.paper.pieces import Piece, Pieces
 from semiope.paper.settings import DATASETS, Settings
+from semiope.uncertainty.scores import rank_correlation
 
 
 class Measure(NamedTuple):
@@ -60,8 +61,6 @@ def measure(estimates: Floats, mean_returns: Floats, forms: Sequence[int] = BOTH
     The paper's main table takes the ordinary and the weighted estimates of all policies together. A policy is called
     better if its estimate reaches the dataset's own mean return; it is, if its value reaches the behaviour policy's.
     """
-    from scipy.stats import spearmanr
-
     world = sepsis.world()
     truth = np.tile(trials.truths(), len(forms))
     better = truth >= world.mdp.value(world.behavior)
@@ -70,7 +69,7 @@ def measure(estimates: Floats, mean_returns: Floats, forms: Sequence[int] = BOTH
     return {
         "rmse": np.sqrt(np.mean((guesses - truth) ** 2, axis=-1)),
         "ess": estimates[..., ESS],
-        "spearman": np.array([spearmanr(one, truth).statistic for one in guesses]),
+        "spearman": np.array([rank_correlation(one, truth) for one in guesses]),
         "accuracy": 100 * np.mean(called == better, axis=-1),
         "fpr": 100 * np.mean(called[:, ~better], axis=-1),
         "fnr": 100 * np.mean(~called[:, better], axis=-1),

@@ -135,7 +135,9 @@ def reproduce(
             for piece, _ in spread(partial(_compute, found, settings), missing):
                 finished(piece.cost)
             pages = {}
-            for name, page in spread(partial(_page, found, settings), wanted):
+            # Figures take longest, and come first.
+            slowest = sorted(wanted, key=lambda name: not name.startswith("fig"))
+            for name, page in spread(partial(_page, found, settings), slowest):
                 pages[name] = page
                 finished(PAGE_COST)
         files = _write({name: pages[name] for name in wanted}, settings, folder)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.episodes import Episodes
 from semiope.data.labels import number
@@ -40,7 +40,7 @@ def cells_of(episodes: Episodes, cell: str) -> Cells:
     if cell == "state":
         return Cells(episodes.state, np.arange(n_states), None)
     of_row, codes = number(episodes.step * n_states + episodes.state)
-    return Cells(of_row, codes % n_states, codes // n_states)
+    return Cells(frozen(of_row), codes % n_states, codes // n_states)
 
 
 def check_cell(cell: str) -> str:

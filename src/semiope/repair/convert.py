@@ -82,7 +82,8 @@ def _backward(
             for a in range(n_actions):
                 change[t, s, a] = (counts[s, a] * change[t, s, a] + general) / (counts[s, a] + 1.0)
                 earlier[s] += (policy[s, a] - behavior[s, a]) * returns[t, s, a] + policy[s, a] * change[t, s, a]
-        ahead[:] = earlier
+        for s in range(n_states):
+            ahead[s] = earlier[s]
 
 
 def _authors(case: Case) -> Floats:

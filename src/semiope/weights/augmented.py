@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.logbook import Logbook
 from semiope.policies.cells import Cells, check_size, count_actions
@@ -31,7 +31,7 @@ def augmented_policy(
     episodes, annotations = logbook.episodes, logbook.annotations
     _add_weights(
         safe_ratio(behavior_probs, counts), cells.of_row, episodes.action, split.taken,
-        annotations.row, annotations.action, split.annotated, augmented,
+        annotations.row, annotations.action, frozen(split.annotated), augmented,
     )  # fmt: skip
     return augmented
 

@@ -92,8 +92,7 @@ def _factors(kind: str, moments: Moments) -> Floats:
         total = np.einsum("ga,gai->gi", moments.behavior, q)[:, None, :]
         q = safe_ratio(q, np.broadcast_to(total, q.shape))
     else:
-        q = np.zeros_like(scatter)
-        solve_each(moments.behavior, moments.evaluation, moments.mean, scatter, there, q)
+        q = solve_each(moments.behavior, moments.evaluation, moments.mean, scatter, there)
     found: Floats = q / chance
     return found
 

@@ -24,6 +24,7 @@ from semiope._arrays import Booleans, Floats, as_floats
 from semiope._compiled import compiled
 from semiope.errors import SchemaError
 from semiope.models.checks import flags
+from semiope.policies.lookup import safe_ratio
 
 ROUNDS = 500
 # Variances are not taken to be less than this share of the largest, so that the minimum is unique.
@@ -51,35 +52,29 @@ def optimal_factors(
     there = flags(annotated, (*shape, shape[1]), True, "annotated") | np.eye(shape[1], dtype=bool)
     pi_b, pi_e, y, paid, told = tables
     variance = np.where(np.eye(shape[1], dtype=bool), paid[:, None, :], told[:, None, :])
-    found = np.zeros((*shape, shape[1]))
-    solve_each(pi_b, pi_e, y, variance, there, found)
-    return found
+    return solve_each(pi_b, pi_e, y, variance, there)
+
+
+def solve_each(behavior: Floats, evaluation: Floats, mean: Floats, variance: Floats, there: Booleans) -> Floats:
+    """Return u of each state: `variance` and `there` are, like it, by action taken and action."""
+    usable = there & (behavior[:, :, None] > 0) & (evaluation[:, None, :] > 0)
+    z, scatter = evaluation * mean, variance * evaluation[:, None, :] ** 2
+    scale = np.maximum(np.maximum(scatter.max(axis=(1, 2)), (z * z).max(axis=1)), 1e-300)
+    scatter = np.maximum(scatter, LEAST * scale[:, None, None]) / scale[:, None, None]
+    z = z / np.sqrt(scale)[:, None]
+    # Where the policy takes one action only, u is in proportion to 1 / (variance + z^2).
+    found = np.where(usable, 1 / (scatter + (z * z)[:, None, :]), 0.0)
+    for s in np.flatnonzero(np.count_nonzero(evaluation, axis=1) > 1):
+        _solve(behavior[s], scatter[s], z[s], usable[s], found[s])
+    # The sums are one exactly, whatever rounding did on the way: that is what keeps the estimate unbiased.
+    total = np.einsum("sa,sai->si", behavior, found)[:, None, :]
+    return safe_ratio(found, np.broadcast_to(total, found.shape))
 
 
 @compiled
-def solve_each(
-    behavior: Floats, evaluation: Floats, mean: Floats, variance: Floats, there: Booleans, found: Floats
-) -> None:
-    """Fill in u for each state: `variance` and `there` are, like it, by action taken and action."""
-    for s in range(len(found)):
-        _solve(behavior[s], evaluation[s], mean[s], variance[s], there[s], found[s])
-
-
-@compiled
-def _solve(behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, there: Booleans, u: Floats) -> None:
+def _solve(behavior: Floats, variance: Floats, z: Floats, usable: Booleans, u: Floats) -> None:
+    """Fill in u of one state, by the active-set method."""
     n = len(behavior)
-    usable, variance = np.zeros((n, n), dtype=np.bool_), np.zeros((n, n))
-    for a in range(n):
-        for i in range(n):
-            usable[a, i] = there[a, i] and behavior[a] > 0 and evaluation[i] > 0
-            variance[a, i] = scatter[a, i] * evaluation[i] ** 2
-    z = evaluation * mean
-    scale = max(variance.max(), (z * z).max(), 1e-300)
-    variance = np.maximum(variance, LEAST * scale) / scale
-    z = z / np.sqrt(scale)
-    if np.count_nonzero(evaluation) == 1:
-        _solve_one(behavior, variance, z, usable, u)
-        return
     # To begin with, what is known of an action counts the same wherever it is known.
     for i in range(n):
         mass = 0.0
@@ -87,9 +82,9 @@ def _solve(behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, 
             mass += behavior[a] if usable[a, i] else 0.0
         for a in range(n):
             u[a, i] = 1.0 / mass if usable[a, i] else 0.0
-    free = usable.copy()
+    free, target, price = usable.copy(), np.zeros((n, n)), np.zeros(n)
     for _ in range(ROUNDS):
-        target, price = _with_free(behavior, variance, z, free)
+        _with_free(behavior, variance, z, free, target, price)
         step, blocked_a, blocked_i = 1.0, -1, -1
         for a in range(n):
             for i in range(n):
@@ -114,36 +109,16 @@ def _solve(behavior: Floats, evaluation: Floats, mean: Floats, scatter: Floats, 
         if out_a < 0:
             break
         free[out_a, out_i] = True
-    # The sums are one exactly, whatever rounding did on the way: that is what keeps the estimate unbiased.
-    for i in range(n):
-        total = 0.0
-        for a in range(n):
-            total += behavior[a] * u[a, i]
-        for a in range(n):
-            u[a, i] = u[a, i] / total if total > 0 else 0.0
 
 
 @compiled
-def _solve_one(behavior: Floats, variance: Floats, z: Floats, usable: Booleans, u: Floats) -> None:
-    """The same where the policy takes one action only: u is in proportion to 1 / (variance + z^2)."""
-    n = len(behavior)
-    for i in range(n):
-        total = 0.0
-        for a in range(n):
-            u[a, i] = 1.0 / (variance[a, i] + z[i] * z[i]) if usable[a, i] else 0.0
-            total += behavior[a] * u[a, i]
-        for a in range(n):
-            u[a, i] = u[a, i] / total if total > 0 else 0.0
-
-
-@compiled
-def _with_free(behavior: Floats, variance: Floats, z: Floats, free: Booleans) -> tuple[Floats, Floats]:
-    """The minimum with all but the free u at zero, and the price of each constraint.
+def _with_free(behavior: Floats, variance: Floats, z: Floats, free: Booleans, target: Floats, price: Floats) -> None:
+    """Fill in the minimum with all but the free u at zero, and the price of each constraint.
 
     For each a, (diag(v_a) + z z') u_a = price on what is free; the inverse is that of a diagonal plus rank one.
     """
     n = len(z)
-    system, target = np.zeros((n, n)), np.zeros((n, n))
+    system = np.zeros((n, n))
     for a in range(n):
         if behavior[a] == 0:
             continue
@@ -156,13 +131,11 @@ def _with_free(behavior: Floats, variance: Floats, z: Floats, free: Booleans) ->
                 if free[a, i] and free[a, j]:
                     shared = z[i] * z[j] / (variance[a, i] * variance[a, j] * total)
                     system[i, j] += behavior[a] * ((1.0 / variance[a, i] if i == j else 0.0) - shared)
-    needed = np.ones(n)
     for i in range(n):
+        price[i] = 1.0
         if system[i, i] == 0:
-            system[i, i], needed[i] = 1.0, 0.0
-    price = np.zeros(n)
-    if np.isfinite(system).all():
-        price[:] = np.linalg.solve(system, needed)
+            system[i, i], price[i] = 1.0, 0.0
+    _eliminate(system, price)
     for a in range(n):
         total, inner = 1.0, 0.0
         for i in range(n):
@@ -172,4 +145,26 @@ def _with_free(behavior: Floats, variance: Floats, z: Floats, free: Booleans) ->
         for i in range(n):
             if free[a, i]:
                 target[a, i] = (price[i] - z[i] * inner / total) / variance[a, i]
-    return target, price
+
+
+@compiled
+def _eliminate(system: Floats, found: Floats) -> None:
+    """Solve for `found`, which holds the right-hand side; all are 0 if the numbers left their range.
+
+    The system is symmetric and positive definite, a sum of such, so that elimination needs no pivots.
+    """
+    n = len(found)
+    for k in range(n):
+        for i in range(k + 1, n):
+            factor = system[i, k] / system[k, k]
+            for j in range(k, n):
+                system[i, j] -= factor * system[k, j]
+            found[i] -= factor * found[k]
+    finite = True
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            found[i] -= system[i, j] * found[j]
+        found[i] /= system[i, i]
+        finite = finite and np.isfinite(found[i])
+    for i in range(n):
+        found[i] = found[i] if finite else 0.0

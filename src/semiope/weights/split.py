@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats, Integers, as_floats
-from semiope._compiled import compiled
 from semiope._files import exists
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary
@@ -40,9 +39,9 @@ Weighting = Callable[[Logbook], SplitWeights]
 
 def equal(logbook: Logbook) -> SplitWeights:
     """Split equally over the action taken and those annotated at that step."""
-    taken, annotated = np.empty(logbook.episodes.n_steps), np.empty(len(logbook.annotations.row))
-    _equal(logbook.annotations.row, taken, annotated)
-    return SplitWeights(taken, annotated)
+    row = logbook.annotations.row
+    taken = 1.0 / (1 + np.bincount(row, minlength=logbook.episodes.n_steps))
+    return SplitWeights(taken, taken[row])
 
 
 def factual(logbook: Logbook) -> SplitWeights:
@@ -159,8 +158,7 @@ def weighting(weights: Any) -> Weighting:
 
 def with_rest_on_taken(logbook: Logbook, share: Floats) -> SplitWeights:
     """Give the annotated actions their shares and the action taken what is left at each step."""
-    taken = np.ones(logbook.episodes.n_steps)
-    _subtract(logbook.annotations.row, share, taken)
+    taken = 1.0 - np.bincount(logbook.annotations.row, weights=share, minlength=logbook.episodes.n_steps)
     split = SplitWeights(np.where((taken < 0) & (taken > -ROUNDING), 0.0, taken), share)
     check(split, logbook.episodes)
     return split
@@ -177,23 +175,3 @@ def check(split: SplitWeights, episodes: Episodes) -> None:
             f"weights: the annotations' weights exceed 1 at {count(len(over), 'step')}. First: {shown}. "
             "Weights of one step sum to at most 1; the action taken keeps the rest."
         )
-
-
-@compiled
-def _equal(row: Integers, taken: Floats, annotated: Floats) -> None:
-    taken[:] = 1.0
-    start = 0
-    while start < len(row):
-        stop = start
-        while stop < len(row) and row[stop] == row[start]:
-            stop += 1
-        share = 1.0 / (1 + stop - start)
-        taken[row[start]] = share
-        annotated[start:stop] = share
-        start = stop
-
-
-@compiled
-def _subtract(row: Integers, share: Floats, taken: Floats) -> None:
-    for i in range(len(row)):
-        taken[row[i]] -= share[i]
