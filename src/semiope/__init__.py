@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from semiope.models.empirical import empirical_mdp
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
-    from semiope.pipeline import Results, evaluate
+    from semiope.pipeline import Results, compare, evaluate
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
+    from semiope.uncertainty.scores import scores
 
 _HOME = {
     "Annotations": "data.annotations",
@@ -56,7 +57,9 @@ _HOME = {
     "FittedQ": "models.fitted",
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
+    "compare": "pipeline",
     "evaluate": "pipeline",
+    "scores": "uncertainty.scores",
     "estimate_behavior": "policies.behavior",
     "Policy": "policies.policy",
     "RowPolicy": "policies.policy",
@@ -85,12 +88,14 @@ __all__ = [
     "TabularMDP",
     "__version__",
     "annotate",
+    "compare",
     "empirical_mdp",
     "estimate_behavior",
     "evaluate",
     "read_annotations",
     "read_episodes",
     "read_policy",
+    "scores",
 ]
 
 register_when_loaded()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, Integers
 from semiope.data.labels import Vocabulary
 
 if TYPE_CHECKING:
@@ -90,9 +90,23 @@ class Estimate:
         """
         from semiope.uncertainty.intervals import Interval, interval
 
-        keys = None if self.labels is None else self.labels.numbers
-        found = interval(self.values, self.denominators, alpha=alpha, method=method, seed=seed, keys=keys)
+        found = interval(self.values, self.denominators, alpha=alpha, method=method, seed=seed, keys=self.keys)
         return Interval(*map(self._unscaled, found))
+
+    @property
+    def keys(self) -> Integers:
+        """What tells episodes apart in resampling."""
+        return np.arange(len(self.values)) if self.labels is None else self.labels.numbers
+
+    @property
+    def scale(self) -> float:
+        """What a ratio of per-episode sums is multiplied by: 1 unless they left the range of float64."""
+        return self._unscaled(1.0)
+
+    @cached_property
+    def influence(self) -> Floats:
+        """How much each episode pulls the estimate its way, times n."""
+        return influence_of(self.values, self.denominators) * self.scale
 
     def _unscaled(self, number: float) -> float:
         exponents = self.per_episode.value_exponent, self.per_episode.normalizer_exponent

@@ -1,6 +1,7 @@
 """From what a user has to results: `so.evaluate`."""
 
-from semiope.pipeline.evaluate import evaluate
+from semiope.pipeline.compare import compare
+from semiope.pipeline.evaluate import again, evaluate
 from semiope.pipeline.results import Results
 
-__all__ = ["Results", "evaluate"]
+__all__ = ["Results", "again", "compare", "evaluate"]

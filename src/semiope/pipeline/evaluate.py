@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 from semiope._options import Progress, check_gamma
@@ -12,7 +13,7 @@ from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnose.notes import notes_on
 from semiope.diagnose.numbers import judge_models, judge_normalizers, judge_numbers
 from semiope.diagnose.support import judge_propensities, judge_support
-from semiope.errors import StatisticalWarning
+from semiope.errors import StatisticalWarning, quietly
 from semiope.estimate.evidence import Evidence, gather
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
@@ -21,7 +22,7 @@ from semiope.estimate.result import Estimate
 from semiope.estimate.weighing import Weighed
 from semiope.pipeline.inputs import as_policy, origin_of, read_answers, read_outcomes, read_policies
 from semiope.pipeline.prepare import prepare
-from semiope.pipeline.results import Results
+from semiope.pipeline.results import Results, Run
 from semiope.policies.cells import check_cell
 from semiope.repair.steps import read_steps
 
@@ -128,8 +129,27 @@ def evaluate(
         }
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
         notes = [*own.notes, *notes]
-        results[name] = _evaluate_one(Weighed(problem, own.estimated), names, settings, notes, own.doubts, done)
+        weighed = Weighed(problem, own.estimated)
+        options = {
+            "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": repair,
+            "model": outcomes[name], "gamma": gamma,
+        }  # fmt: skip
+        run = Run(episodes, one, answers[name], options, weighed)
+        results[name] = replace(_evaluate_one(weighed, names, settings, notes, own.doubts, done), run=run)
     return results if several else results["policy"]
+
+
+def again(results: Results, **changes: Any) -> Results:
+    """Evaluate the same policy again with something changed: episodes, policy, annotations, or an option.
+
+    Warnings are kept in the results, and not shown.
+    """
+    run = results.origin
+    given = {"episodes": run.episodes, "policy": run.policy, "annotations": run.annotations, **run.options, **changes}
+    episodes, policy = given.pop("episodes"), given.pop("policy")
+    with quietly():
+        found: dict[str, Results] = evaluate(episodes, {results.policy: policy}, **given)
+    return found[results.policy]
 
 
 def _evaluate_one(

@@ -4,13 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from semiope.errors import NotEstimatedError, nearest
+from semiope._extras import need
+from semiope.data.annotations import Annotations
+from semiope.data.episodes import Episodes
+from semiope.errors import NotEstimatedError, OptionError, nearest
 from semiope.estimate.registry import ALIASES
-from semiope.estimate.result import Estimate
+from semiope.estimate.result import EpisodeValues, Estimate
+from semiope.estimate.weighing import Weighed
+from semiope.policies.policy import AnyPolicy
+
+# Which of several estimates speaks for a policy, if nobody says.
+HEADLINES = (
+    "c-pdis", "c-pdwis", "c*-pdis", "c-is", "c-wis", "c*-is", "dm+-is+", "dm-is+", "dm+-wis", "dm+-is", "dm+", "wdr",
+    "dr", "pdwis-step", "pdwis", "pdwis-alive", "wis", "pdis", "is", "dm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What results come from: data and options as they were given, and the problem that was solved.
+
+    `weighed` knows the annotations as they were repaired, and the weights that were chosen.
+    """
+
+    episodes: Episodes
+    policy: AnyPolicy
+    annotations: Annotations | None
+    options: dict[str, Any]
+    weighed: Weighed
+
+    @cached_property
+    def observed(self) -> Estimate:
+        """What is achieved today: the mean return of the logged episodes, as an estimate like others."""
+        episodes = self.episodes
+        discounted = float(self.options["gamma"]) ** episodes.step * episodes.reward
+        returns = np.add.reduceat(discounted, episodes.offsets[:-1])
+        return Estimate("today", "observed", EpisodeValues(returns, np.ones(len(returns))), labels=episodes.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +56,7 @@ class Results(Mapping[str, Estimate]):
     settings: dict[str, Any]
     diagnostics: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    run: Run | None = None
 
     def __getitem__(self, name: str) -> Estimate:
         plain = ALIASES.get(name, name)
@@ -37,6 +72,29 @@ class Results(Mapping[str, Estimate]):
 
     def __len__(self) -> int:
         return len(self.estimates)
+
+    @property
+    def origin(self) -> Run:
+        """What these results come from."""
+        if self.run is None:
+            raise OptionError("these results do not know their data. Take those that so.evaluate returns.")
+        return self.run
+
+    @property
+    def headline(self) -> str:
+        """The estimator that speaks for the policy unless another is named: c-pdis, if it is there."""
+        return next((name for name in HEADLINES if name in self.estimates), next(iter(self.estimates)))
+
+    def to_dict(self, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> dict[str, Any]:
+        """Return settings, estimates, diagnostics and warnings as plain Python objects."""
+        return {
+            "policy": self.policy, "settings": dict(self.settings), "estimates": self.rows(alpha, ci, seed),
+            "diagnostics": dict(self.diagnostics), "warnings": list(self.warnings),
+        }  # fmt: skip
+
+    def to_frame(self, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> Any:
+        """Return the estimates as a data frame (pandas)."""
+        return frame(self.rows(alpha, ci, seed))
 
     def rows(self, alpha: float = 0.05, ci: str = "t", seed: int | np.random.Generator = 0) -> list[dict[str, Any]]:
         """Return one row an estimator, as in the command line's JSON."""
@@ -54,3 +112,8 @@ class Results(Mapping[str, Estimate]):
         lines += [f"note: {note}" for note in self.diagnostics.get("notes", [])]
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+
+def frame(rows: list[dict[str, Any]]) -> Any:
+    """Rows as a pandas data frame."""
+    return need("pandas", "pandas", "a data frame").DataFrame(rows)

@@ -1,0 +1,229 @@
+"""Policies beside each other and beside today's: paired differences, ranks, and decisions at a stated error rate.
+
+All estimates come from the same episodes. What an episode adds to two of them goes the same way, so that a difference
+is surer than its parts: its standard error is that of the episodes' differences of influence, and resamples are the
+same for all policies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope._random import Seed, generator
+from semiope.errors import OptionError, SchemaError, nearest
+from semiope.estimate.result import Estimate
+from semiope.uncertainty.bootstrap import resampled
+from semiope.uncertainty.intervals import Interval, check_alpha
+
+# Ranks are given with the range that holds this share of resamples.
+RANKS = 0.9
+
+
+class Difference(NamedTuple):
+    """One estimate minus another, paired by episode; `p_value` is that of being no better."""
+
+    value: float
+    std_error: float
+    interval: Interval
+    p_value: float
+
+
+class Standing(NamedTuple):
+    """Where a policy stands: its estimate, its difference to today's, its rank from 1 on.
+
+    `interval` and `difference` hold for this policy alone; `simultaneous` and `together` (the difference's) hold for
+    all policies at once. `better`: better than today's, with an error probability of at most alpha for this policy;
+    `surely`: likewise, that any policy is called so wrongly. `best` is the share of resamples in which it is first.
+    """
+
+    policy: str
+    value: float
+    std_error: float
+    interval: Interval
+    simultaneous: Interval
+    difference: Difference
+    together: Interval
+    better: bool
+    surely: bool
+    rank: int
+    ranks: Interval
+    best: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Mapping[str, Standing]):
+    """Estimates of several policies by one estimator, and what is achieved `today`: the mean return of the logs."""
+
+    estimates: Mapping[str, Estimate]
+    today: Estimate
+    alpha: float = 0.05
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        generator(self.seed)
+        if not self.estimates:
+            raise OptionError("compare: there is no policy to compare.")
+        lengths = {len(one.values) for one in (*self.estimates.values(), self.today)}
+        if len(lengths) > 1:
+            raise SchemaError("compare: the results come from different episodes. Evaluate all policies on the same.")
+        if min(lengths) < 2:
+            raise SchemaError("compare: there is only one episode, and a comparison needs at least two.")
+        for name, one in self.estimates.items():
+            if not math.isfinite(one.value):
+                raise SchemaError(f"compare: the estimate of policy {name!r} is no number ({one.value}). Leave it out.")
+
+    def __getitem__(self, policy: str) -> Standing:
+        if policy not in self.standings:
+            raise OptionError(f"no policy {policy!r} was compared.{nearest(str(policy), self.estimates)}")
+        return self.standings[policy]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.standings)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    @property
+    def estimator(self) -> str:
+        """By which all policies are compared."""
+        return next(iter(self.estimates.values())).estimator
+
+    @property
+    def better(self) -> list[str]:
+        """Policies better than today's, best first; each is wrong with a probability of at most alpha."""
+        return [name for name, one in self.standings.items() if one.better]
+
+    @property
+    def surely_better(self) -> list[str]:
+        """Policies better than today's, best first; the probability that any of them is wrong is at most alpha."""
+        return [name for name, one in self.standings.items() if one.surely]
+
+    def between(self, one: str, other: str) -> Difference:
+        """The value of one policy minus that of another."""
+        return _difference(self[one].value - self[other].value, self._of(one) - self._of(other), self.alpha)
+
+    @cached_property
+    def standings(self) -> dict[str, Standing]:
+        """All policies, best first."""
+        names = list(self.estimates)
+        order = np.argsort([-self.estimates[name].value for name in names], kind="stable")
+        differences = [
+            _difference(self.estimates[name].value - self.today.value, self._of(name) - self._today, self.alpha)
+            for name in names
+        ]
+        ratios = np.array([_resampled(one, self.seed) for one in self.estimates.values()])
+        off = ratios - _resampled(self.today, self.seed)
+        errors = np.array([one.std_error for one in self.estimates.values()])
+        wide = self._factor(np.abs(_standardised(ratios, errors)))
+        paired = _standardised(off, np.array([one.std_error for one in differences]))
+        wider, above = self._factor(np.abs(paired)), self._factor(paired, sides=1)
+        ranks = 1 + np.argsort(np.argsort(-ratios, axis=0, kind="stable"), axis=0, kind="stable")
+        ends = np.quantile(ranks, ((1 - RANKS) / 2, (1 + RANKS) / 2), axis=1, method="nearest")
+        first = (ratios == ratios.max(axis=0)) / (ratios == ratios.max(axis=0)).sum(axis=0)
+        found = {}
+        for rank, i in enumerate(map(int, order)):
+            estimate, difference = self.estimates[names[i]], differences[i]
+            found[names[i]] = Standing(
+                policy=names[i],
+                value=estimate.value,
+                std_error=estimate.std_error,
+                interval=estimate.interval(self.alpha),
+                simultaneous=_around(estimate.value, wide * estimate.std_error),
+                difference=difference,
+                together=_around(difference.value, wider * difference.std_error),
+                better=difference.p_value <= self.alpha,
+                surely=difference.value > above * difference.std_error,
+                rank=rank + 1,
+                ranks=Interval(*map(float, ends[:, i])),
+                best=float(first[i].mean()),
+            )
+        return found
+
+    def _factor(self, deviations: Floats, *, sides: int = 2) -> float:
+        """How many standard errors hold for all policies at once: a quantile of the largest deviation.
+
+        Not less than Student's for one policy, which the quantile of so many resamples may miss.
+        """
+        largest = deviations.max(axis=0)
+        single = _student(len(self.today.values), 1 - self.alpha / sides)
+        return max(single, float(np.quantile(largest, 1 - self.alpha)))
+
+    def _of(self, policy: str) -> Floats:
+        return self.estimates[policy].influence
+
+    @cached_property
+    def _today(self) -> Floats:
+        return self.today.influence
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row a policy, best first."""
+        return [
+            {
+                "policy": one.policy, "rank": one.rank, "value": one.value, "std_error": one.std_error,
+                "ci_low": one.interval.low, "ci_high": one.interval.high,
+                "difference": one.difference.value, "difference_std_error": one.difference.std_error,
+                "difference_low": one.difference.interval.low, "difference_high": one.difference.interval.high,
+                "p_value": one.difference.p_value, "better": one.better, "surely_better": one.surely,
+                "best": one.best, "rank_low": int(one.ranks.low), "rank_high": int(one.ranks.high),
+            }
+            for one in self.standings.values()
+        ]  # fmt: skip
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{self.estimator} against today's {self.today.value:.4g} (mean return of {len(self.today.values):,} "
+            f"episodes), error rate {self.alpha:g}",
+            f"{'rank':>4}  {'policy':<20}{'value':>10}{'difference':>12}{'from':>10}{'to':>10}{'p':>9}"
+            f"{'best':>7}  better than today's",
+        ]
+        for one in self.standings.values():
+            gap = one.difference
+            call = "yes, for all at once" if one.surely else "yes" if one.better else "not shown"
+            lines.append(
+                f"{one.rank:>4}  {one.policy:<20}{one.value:>10.4g}{gap.value:>+12.4g}{gap.interval.low:>+10.4g}"
+                f"{gap.interval.high:>+10.4g}{gap.p_value:>9.2g}{one.best:>7.0%}  {call}"
+            )
+        return "\n".join(lines)
+
+
+def _difference(value: float, influence: Floats, alpha: float) -> Difference:
+    from scipy.special import stdtr
+
+    n = len(influence)
+    error = math.sqrt(float(np.square(influence).sum()) / (n * (n - 1)))
+    half = _student(n, 1 - alpha / 2) * error
+    p_value = float(stdtr(n - 1, -value / error)) if error else 0.0 if value > 0 else 1.0
+    return Difference(value, error, _around(value, half), p_value)
+
+
+def _student(n: int, level: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(n - 1, level))
+
+
+def _around(value: float, half: float) -> Interval:
+    return Interval(value - half, value + half)
+
+
+def _resampled(estimate: Estimate, seed: Seed) -> Floats:
+    """What the estimate would have been in resamples; where one holds nothing of it, as it is."""
+    ratios = resampled(estimate.values, estimate.denominators, estimate.keys, seed=seed).ratios
+    return np.where(np.isnan(ratios), estimate.value, ratios * estimate.scale)
+
+
+def _standardised(ratios: Floats, errors: Floats) -> Floats:
+    """Deviations from their mean in standard errors; 0 where nothing scatters."""
+    errors = errors[:, None]
+    found: Floats = np.divide(
+        ratios - ratios.mean(axis=1, keepdims=True), errors, out=np.zeros_like(ratios), where=errors > 0
+    )
+    return found
