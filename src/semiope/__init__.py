@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from semiope.models.empirical import empirical_mdp
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
-    from semiope.pipeline import Results, compare, evaluate
+    from semiope.pipeline import Results, compare, diagnose, evaluate
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
     from semiope.uncertainty.scores import scores
@@ -58,6 +58,7 @@ _HOME = {
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
     "compare": "pipeline",
+    "diagnose": "pipeline",
     "evaluate": "pipeline",
     "scores": "uncertainty.scores",
     "estimate_behavior": "policies.behavior",
@@ -89,6 +90,7 @@ __all__ = [
     "__version__",
     "annotate",
     "compare",
+    "diagnose",
     "empirical_mdp",
     "estimate_behavior",
     "evaluate",

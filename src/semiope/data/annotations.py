@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,27 @@ class Annotations(ArrowTable):
     annotator: pa.Array | None = None
     extra: pa.Table | None = None
     said: Said | None = None
+
+    def some(self, rows: Integers) -> Annotations:
+        """These answers alone, in this order."""
+
+        def chosen(column: Any) -> Any:
+            if column is None or isinstance(column, pa.Array | pa.Table):
+                return None if column is None else column.take(pa.array(rows))
+            return frozen(column[rows])
+
+        return replace(
+            self,
+            episode=chosen(self.episode),
+            step=chosen(self.step),
+            action=chosen(self.action),
+            value=chosen(self.value),
+            std=chosen(self.std),
+            weight=chosen(self.weight),
+            annotator=chosen(self.annotator),
+            extra=chosen(self.extra),
+            said=None if self.said is None else Said(*map(chosen, self.said)),
+        )
 
     @classmethod
     def from_arrow(cls, source: Any, *, name: str = "annotations") -> Annotations:

@@ -96,7 +96,7 @@ def judge_propensities(problem: Problem, names: Sequence[str]) -> list[str]:
     concerned = [name for name in names if ESTIMATORS[name].support == "augmented"]
     evidence = problem.evidence
     episodes, prob = evidence.logbook.episodes, evidence.logbook.episodes.behavior_prob
-    if not concerned or not len(problem.annotations.row) or prob is None or not evidence.behavior.logged:
+    if not concerned or not len(problem.annotations.row) or prob is None or evidence.behavior.origin != "logged":
         return []
     decided = episodes.action >= 0
     own, mean = prob[decided], evidence.behavior.probs[evidence.cells.of_row[decided], episodes.action[decided]]

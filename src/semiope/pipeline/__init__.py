@@ -1,7 +1,8 @@
 """From what a user has to results: `so.evaluate`."""
 
 from semiope.pipeline.compare import compare
+from semiope.pipeline.diagnosis import Diagnosis, diagnose
 from semiope.pipeline.evaluate import again, evaluate
 from semiope.pipeline.results import Results
 
-__all__ = ["Results", "again", "compare", "evaluate"]
+__all__ = ["Diagnosis", "Results", "again", "compare", "diagnose", "evaluate"]

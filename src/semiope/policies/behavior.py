@@ -16,11 +16,14 @@ from semiope.policies.policy import AnyPolicy, Policy
 
 
 class Behavior(NamedTuple):
-    """pi_b as `probs` per cell and action, and as a `lookup` at the actions taken; `logged` if only those are known."""
+    """pi_b as `probs` per cell and action, and as a `lookup` at the actions taken.
+
+    `origin` is "given", "counted", or "logged": then only the probabilities of the actions taken are known.
+    """
 
     probs: Floats
     lookup: Lookup
-    logged: bool = False
+    origin: str
 
 
 def estimate_behavior(episodes: Any, *, cell: str = "state") -> Policy:
@@ -41,7 +44,7 @@ def estimate_behavior(episodes: Any, *, cell: str = "state") -> Policy:
 def counted(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:
     """pi_b as the share of decisions in the cell that took each action."""
     probs = shares(counts)
-    return Behavior(probs, TableLookup(probs, cells, logbook))
+    return Behavior(probs, TableLookup(probs, cells, logbook), "counted")
 
 
 def logged(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:
@@ -55,14 +58,14 @@ def logged(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:
     propensity = np.where(decided, episodes.behavior_prob, 1.0)
     inverse = np.zeros_like(counts)
     np.add.at(inverse, (cells.of_row[decided], episodes.action[decided]), 1 / propensity[decided])
-    return Behavior(safe_ratio(counts, inverse), RowLookup(propensity, None), logged=True)
+    return Behavior(safe_ratio(counts, inverse), RowLookup(propensity, None), "logged")
 
 
 def given(policy: AnyPolicy, logbook: Logbook, cells: Cells) -> Behavior:
     """pi_b as given; in a cell, the mean over its decisions."""
     lookup = policy.bind(logbook, cells, "behavior")
     _refuse_impossible(lookup, logbook.episodes)
-    return Behavior(lookup.mean_probs(cells), lookup)
+    return Behavior(lookup.mean_probs(cells), lookup, "given")
 
 
 def shares(counts: Floats) -> Floats:

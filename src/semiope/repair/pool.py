@@ -197,17 +197,9 @@ def _pooled(annotations: Annotations, question: Integers, who: Integers, n: int,
     value = np.bincount(question, weights=precision * (annotations.value - found.bias[who]), minlength=n) / weight
     first = np.full(n, -1)
     first[question[::-1]] = np.arange(len(question))[::-1]
-    return replace(
-        annotations,
-        episode=frozen(annotations.episode[first]),
-        step=frozen(annotations.step[first]),
-        action=frozen(annotations.action[first]),
-        value=frozen(value),
-        std=frozen(least / np.sqrt(weight)),
-        weight=None,
-        annotator=None,
-        extra=None,
-    )
+    pooled = annotations.some(first)
+    std = frozen(least / np.sqrt(weight))
+    return replace(pooled, value=frozen(value), std=std, weight=None, annotator=None, extra=None)
 
 
 def _told(found: Annotators) -> str:

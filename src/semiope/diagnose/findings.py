@@ -1,0 +1,117 @@
+"""Findings: a figure with a traffic light, the rule behind it, what it means in plain words, and the way out."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from semiope.diagnose.weight import tail_index, top_share
+from semiope.estimate.result import Estimate
+
+GREEN, AMBER, RED = "green", "amber", "red"
+ORDER = (GREEN, AMBER, RED)
+
+
+class Rule(NamedTuple):
+    """When a figure is amber and when it is red: below these limits, or above them if the red one is the larger."""
+
+    amber: float
+    red: float
+    form: str = "{:.0%}"
+
+    def light(self, figure: float) -> str:
+        """The colour of a figure; what is not known (NaN) is amber."""
+        if math.isnan(figure):
+            return AMBER
+        sign = 1 if self.red > self.amber else -1
+        return RED if sign * figure > sign * self.red else AMBER if sign * figure > sign * self.amber else GREEN
+
+    def __str__(self) -> str:
+        side = "above" if self.red > self.amber else "below"
+        return f"amber {side} {self.form.format(self.amber)}, red {side} {self.form.format(self.red)}"
+
+
+class Finding(NamedTuple):
+    """`figure` is what was found, `rule` when its light changes, `sentence` what it means, `way_out` what to do."""
+
+    name: str
+    light: str
+    figure: str
+    rule: str
+    sentence: str
+    way_out: str = ""
+
+
+def worst(lights: list[str]) -> str:
+    """The worst of several lights; green if there is none."""
+    return max(lights, key=ORDER.index, default=GREEN)
+
+
+# From the coverage study in the documentation: with less, 95% intervals of pdis and pdwis held the truth in fewer than
+# 90% of datasets for most policies of the sepsis world.
+ESS_SHARE = Rule(amber=0.5, red=0.2)
+ESS = Rule(amber=100, red=30, form="{:.0f}")
+TOP = Rule(amber=0.05, red=0.1)
+TAIL = Rule(amber=0.5, red=0.7, form="{:.1f}")
+AVERAGE = Rule(amber=0.02, red=0.1)
+
+
+def trust(estimate: Estimate) -> str:
+    """Whether the interval of an estimate can be trusted, as a light."""
+    return worst([one.light for one in judge_weights(estimate)])
+
+
+def judge_weights(estimate: Estimate) -> list[Finding]:
+    """Effective sample size, weight of the heaviest episodes, tail: what intervals rest on."""
+    n, ess = len(estimate.values), estimate.ess
+    listen = "Ask experts about what the policy would do where it leaves the logs, or collect more episodes."
+    light = worst([ESS_SHARE.light(ess / n), ESS.light(ess)])
+    found = [
+        Finding(
+            "effective sample size", light, f"{ess:,.0f} of {n:,}", f"{ESS_SHARE} of the episodes; {ESS} episodes",
+            f"The estimate is as uncertain as one from {ess:,.0f} episodes collected under the new policy"
+            + ("; with so few, intervals are too narrow." if light == RED else "."),
+            "" if light == GREEN else listen,
+        )
+    ]  # fmt: skip
+    share = top_share(estimate.normalizers)
+    light = TOP.light(share)
+    found.append(
+        Finding(
+            "weight of the heaviest 1%", light, f"{share:.0%}", str(TOP),
+            f"The {max(1, math.ceil(0.01 * n)):,} episodes that count most carry {share:.0%} of the weight; "
+            "if all counted the same, it would be 1%.",
+            "" if light == GREEN else f"Look at these episodes: one mistake among them moves the estimate. {listen}",
+        )
+    )  # fmt: skip
+    index = tail_index(abs(estimate.influence))
+    light = TAIL.light(index) if not math.isinf(index) else GREEN if index < 0 else RED
+    meaning = {
+        GREEN: "No few episodes dominate: the mean settles as more are collected.",
+        AMBER: "What single episodes add has a heavy tail: the mean settles slowly, and intervals are optimistic."
+        if not math.isnan(index)
+        else "There are too few episodes to tell whether a few dominate.",
+        RED: "What single episodes add has so heavy a tail that its variance may be infinite: an interval says little.",
+    }
+    shown = "none" if math.isinf(index) and index < 0 else "-" if math.isnan(index) else f"{index:.2f}"
+    found.append(
+        Finding("tail of what episodes add", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen)
+    )
+    return found
+
+
+def judge_average(estimate: Estimate) -> Finding:
+    """Ratios average one if the behaviour policy and the support are right."""
+    ratios = estimate.normalizers
+    mean = float(ratios.mean()) * 2.0**estimate.per_episode.normalizer_exponent
+    error = float(ratios.std(ddof=1)) / len(ratios) ** 0.5 if len(ratios) > 1 else math.nan
+    beyond = max(abs(mean - 1) - 3 * error, 0.0) if math.isfinite(mean) else math.inf
+    light = AVERAGE.light(beyond)
+    return Finding(
+        "mean of the ratios", light, f"{mean:.3f} +- {error:.3f}",
+        f"off 1 by more than three standard errors: {AVERAGE}",
+        "Ratios should average 1, and do." if light == GREEN else
+        "Ratios should average 1, and do not: actions of the new policy have no support, or the behaviour policy used "
+        "is not the one that acted.",
+        "" if light == GREEN else "See the support below; use a self-normalised form, or behavior='count'.",
+    )  # fmt: skip

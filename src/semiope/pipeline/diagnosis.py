@@ -1,0 +1,120 @@
+"""`so.diagnose`: can these estimates be trusted, and what would make them better?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from semiope.diagnose.behavior import judge_behavior
+from semiope.diagnose.coverage import judge_coverage
+from semiope.diagnose.findings import Finding, judge_average, judge_weights, worst
+from semiope.diagnose.path import judge_path, judge_thin
+from semiope.diagnose.shuffle import judge_shuffled
+from semiope.diagnose.steps import judge_steps
+from semiope.errors import OptionError
+from semiope.estimate.problem import Problem
+from semiope.estimate.registry import ESTIMATORS, canonical
+from semiope.pipeline.refute import leave_one_out, placebo
+from semiope.pipeline.results import Results, frame
+
+MARKS = {"green": "o", "amber": "!", "red": "X"}
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis(Sequence[Finding]):
+    """Findings on one policy by one estimator; `light` is the worst of theirs."""
+
+    policy: str
+    estimator: str
+    findings: list[Finding]
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, str):
+            return next(one for one in self.findings if one.name == place)
+        return self.findings[place]
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    @property
+    def light(self) -> str:
+        """The worst light of all."""
+        return worst([one.light for one in self.findings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain Python objects."""
+        found = [one._asdict() for one in self.findings]
+        return {"policy": self.policy, "estimator": self.estimator, "light": self.light, "findings": found}
+
+    def to_frame(self) -> Any:
+        """As a data frame (pandas), one row a finding."""
+        return frame([one._asdict() for one in self.findings])
+
+    def __repr__(self) -> str:
+        lines = [f"{self.policy}, {self.estimator}: {self.light}"]
+        for one in self.findings:
+            lines.append(f" {MARKS[one.light]} {one.light:<6}{one.name}: {one.figure}  ({one.rule})")
+            lines.append(f"          {one.sentence} {one.way_out}".rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><td>{escape(one.light)}</td><td>{escape(one.name)}</td><td>{escape(one.figure)}</td>"
+            f"<td>{escape(one.sentence)} {escape(one.way_out)}</td></tr>"
+            for one in self.findings
+        )
+        return f"<table><caption>{escape(self.policy)}, {escape(self.estimator)}</caption>{cells}</table>"
+
+
+def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: int = 0) -> Any:
+    """Judge the estimates of a policy: lights, what they mean, and the way out; of several by name if given a dict.
+
+    Parameters
+    ----------
+    results
+        What `so.evaluate` returns.
+    estimator
+        Whose estimate is judged. Default: the one that speaks for the policy (c-pdis, if it is there).
+    refute
+        Whether to evaluate again with something changed: a placebo policy, shuffled answers, one annotator left out.
+    seed
+        Of the shuffles.
+    """
+    if isinstance(results, Mapping) and not isinstance(results, Results):
+        return {name: diagnose(one, estimator=estimator, refute=refute, seed=seed) for name, one in results.items()}
+    if not isinstance(results, Results):
+        raise OptionError("diagnose: give what so.evaluate returns.")
+    name = results.headline if estimator is None else canonical(estimator)
+    estimate, kind = results[name], ESTIMATORS[name]
+    problem = results.origin.weighed.seen_by(kind)
+    listens = len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
+    findings = []
+    if kind.recipe.terms.__name__ != "nothing":
+        findings += judge_weights(estimate)
+        if not kind.recipe.per_step:
+            findings += [judge_average(estimate), judge_steps(problem, kind.recipe)]
+    findings += [
+        judge_path(problem, listens=listens),
+        *judge_coverage(problem, listens=listens),
+        judge_thin(problem, listens=listens),
+    ]
+    findings.append(judge_behavior(problem.evidence))
+    if refute:
+        findings += _refutations(results, name, problem, listens=listens, seed=seed)
+    return Diagnosis(results.policy, name, findings)
+
+
+def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: int) -> Iterator[Finding]:
+    yield placebo(results, name)
+    answers = results.origin.annotations
+    if not listens or answers is None:
+        return
+    if not ESTIMATORS[name].recipe.critic:
+        yield judge_shuffled(problem, ESTIMATORS[name].recipe, results[name], seed)
+    if answers.annotator is not None and len(set(answers.annotator.to_pylist())) > 1:
+        yield leave_one_out(results, name)
