@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from semiope.pipeline import Results, compare, diagnose, evaluate
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
+    from semiope.report import plot
+    from semiope.report.html import report
     from semiope.uncertainty.scores import scores
 
 _HOME = {
@@ -57,6 +59,8 @@ _HOME = {
     "FittedQ": "models.fitted",
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
+    "report": "report.html",
+    "plot": "report.plot",
     "compare": "pipeline",
     "diagnose": "pipeline",
     "evaluate": "pipeline",
@@ -94,9 +98,11 @@ __all__ = [
     "empirical_mdp",
     "estimate_behavior",
     "evaluate",
+    "plot",
     "read_annotations",
     "read_episodes",
     "read_policy",
+    "report",
     "scores",
 ]
 
@@ -106,7 +112,8 @@ register_when_loaded()
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'semiope' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"semiope.{_HOME[name]}"), name)
+    home = importlib.import_module(f"semiope.{_HOME[name]}")
+    value = home if name == "plot" else getattr(home, name)
     globals()[name] = value
     return value
 

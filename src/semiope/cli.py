@@ -128,7 +128,6 @@ def evaluate(
     """Estimate what policies are worth, from logged episodes and, if there are any, counterfactual annotations."""
     from semiope._random import generator
     from semiope.report.document import document, to_json
-    from semiope.report.html import page
     from semiope.report.terminal import DelayedProgress, print_document
     from semiope.uncertainty.intervals import check_alpha, check_method
 
@@ -145,7 +144,8 @@ def evaluate(
             weights=weights, repair=repair, model=model, features=features, gamma=gamma, progress=progress,
         )  # fmt: skip
         content = document(results, alpha=alpha, ci=ci, seed=seed)
-    _write({json: to_json(content), report: page(content)})
+        page = "" if report is None else _report(results, alpha=alpha, ci=ci, seed=seed)
+    _write({json: to_json(content), report: page})
     if json != "-":
         print_document(content)
 
@@ -280,6 +280,13 @@ def _evaluate(episodes: str, policies: dict[str, str], **options: Any) -> dict[s
             "Add episodes (so.evaluate in Python gives the bare value of one)."
         )
     return results
+
+
+def _report(results: dict[str, Results], **options: Any) -> str:
+    import semiope as so
+
+    command = shlex.join(["semiope", *sys.argv[1:]])
+    return so.report(results, command=command, **options).html
 
 
 def _named(policies: list[str]) -> dict[str, str]:

@@ -56,11 +56,6 @@ TAIL = Rule(amber=0.5, red=0.7, form="{:.1f}")
 AVERAGE = Rule(amber=0.02, red=0.1)
 
 
-def trust(estimate: Estimate) -> str:
-    """Whether the interval of an estimate can be trusted, as a light."""
-    return worst([one.light for one in judge_weights(estimate)])
-
-
 def judge_weights(estimate: Estimate) -> list[Finding]:
     """Effective sample size, weight of the heaviest episodes, tail: what intervals rest on."""
     n, ess = len(estimate.values), estimate.ess
@@ -84,18 +79,18 @@ def judge_weights(estimate: Estimate) -> list[Finding]:
             "" if light == GREEN else f"Look at these episodes: one mistake among them moves the estimate. {listen}",
         )
     )  # fmt: skip
-    index = tail_index(abs(estimate.influence))
+    index = tail_index(estimate.normalizers)
     light = TAIL.light(index) if not math.isinf(index) else GREEN if index < 0 else RED
     meaning = {
-        GREEN: "No few episodes dominate: the mean settles as more are collected.",
-        AMBER: "What single episodes add has a heavy tail: the mean settles slowly, and intervals are optimistic."
+        GREEN: "No few episodes dominate: the estimate settles as more are collected.",
+        AMBER: "The weights have a heavy tail: the estimate settles slowly, and intervals are optimistic."
         if not math.isnan(index)
         else "There are too few episodes to tell whether a few dominate.",
-        RED: "What single episodes add has so heavy a tail that its variance may be infinite: an interval says little.",
+        RED: "The tail of the weights is so heavy that their variance may be infinite: an interval says little.",
     }
     shown = "none" if math.isinf(index) and index < 0 else "-" if math.isnan(index) else f"{index:.2f}"
     found.append(
-        Finding("tail of what episodes add", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen)
+        Finding("tail of the weights", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen)
     )
     return found
 

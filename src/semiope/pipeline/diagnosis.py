@@ -8,14 +8,15 @@ from html import escape
 from typing import Any
 
 from semiope.diagnose.behavior import judge_behavior
-from semiope.diagnose.coverage import judge_coverage
-from semiope.diagnose.findings import Finding, judge_average, judge_weights, worst
+from semiope.diagnose.coverage import LACKING, judge_coverage
+from semiope.diagnose.findings import AMBER, RED, Finding, judge_average, judge_weights, worst
 from semiope.diagnose.path import judge_path, judge_thin
 from semiope.diagnose.shuffle import judge_shuffled
 from semiope.diagnose.steps import judge_steps
 from semiope.errors import OptionError
+from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.problem import Problem
-from semiope.estimate.registry import ESTIMATORS, canonical
+from semiope.estimate.registry import ESTIMATORS, Estimator, canonical
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame
 
@@ -71,6 +72,26 @@ class Diagnosis(Sequence[Finding]):
         return f"<table><caption>{escape(self.policy)}, {escape(self.estimator)}</caption>{cells}</table>"
 
 
+def trust(results: Results, estimator: str) -> str:
+    """Whether the interval of an estimate can be trusted, as a light, by its weights and its support.
+
+    One that rests on a model alone is at best amber, since intervals know nothing of the model's error; a naive one is
+    red, being biased by design.
+    """
+    kind = ESTIMATORS[estimator]
+    if kind.naive:
+        return RED
+    lacking = results.diagnostics.get("unsupported_mass", {}).get(kind.support, 0.0)
+    lights = [LACKING.light(lacking)]
+    lights += [AMBER] if _modelled(kind) else [one.light for one in judge_weights(results[estimator])]
+    return worst(lights)
+
+
+def _modelled(kind: Estimator) -> bool:
+    """Whether there are no weights, only a model."""
+    return kind.recipe.terms is nothing
+
+
 def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: int = 0) -> Any:
     """Judge the estimates of a policy: lights, what they mean, and the way out; of several by name if given a dict.
 
@@ -94,7 +115,7 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     problem = results.origin.weighed.seen_by(kind)
     listens = len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
     findings = []
-    if kind.recipe.terms.__name__ != "nothing":
+    if not _modelled(kind):
         findings += judge_weights(estimate)
         if not kind.recipe.per_step:
             findings += [judge_average(estimate), judge_steps(problem, kind.recipe)]
