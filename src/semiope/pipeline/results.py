@@ -13,7 +13,7 @@ from semiope._extras import need
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.errors import NotEstimatedError, OptionError, nearest
-from semiope.estimate.registry import ALIASES
+from semiope.estimate.registry import ALIASES, ESTIMATORS, canonical
 from semiope.estimate.result import EpisodeValues, Estimate
 from semiope.estimate.weighing import Weighed
 from semiope.policies.policy import AnyPolicy
@@ -84,6 +84,22 @@ class Results(Mapping[str, Estimate]):
     def headline(self) -> str:
         """The estimator that speaks for the policy unless another is named: c-pdis, if it is there."""
         return next((name for name in HEADLINES if name in self.estimates), next(iter(self.estimates)))
+
+    def lower_bound(
+        self, estimator: str | None = None, *, returns: tuple[float, float] | None = None,
+        rewards: tuple[float, float] | None = None, alpha: float = 0.05, method: str = "bernstein",
+    ) -> float:  # fmt: skip
+        """What the value is above, but for a probability of at most alpha, whatever the distribution.
+
+        State the range of an episode's return, or of a reward; that of the estimator's values is derived from it.
+        """
+        from semiope.uncertainty.bounds import lower_bound
+        from semiope.uncertainty.ranges import value_range
+
+        name = self.headline if estimator is None else canonical(estimator)
+        problem = self.origin.weighed.seen_by(ESTIMATORS[name])
+        low, high = value_range(problem, name, returns=returns, rewards=rewards)
+        return lower_bound(self[name].values, low, high, alpha=alpha, method=method)
 
     def to_dict(self, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> dict[str, Any]:
         """Return settings, estimates, diagnostics and warnings as plain Python objects."""

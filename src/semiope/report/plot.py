@@ -90,7 +90,8 @@ def forest(
         )
     heads = f'<th scope="col">policy</th><th scope="col" class="number">value<br>{level(alpha)} interval</th>'
     content = (
-        f'<p><small>Dashed: what is achieved today, {number(today)}.</small></p><table class="forest"><thead><tr>{heads}'
+        f"<p><small>Dashed: what is achieved today, {number(today)}.</small></p>"
+        f'<table class="forest"><thead><tr>{heads}'
         f'<td class="across"><div class="scale" aria-hidden="true">{_scale(axis)}</div></td>'
         f'<th scope="col">trust</th></tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table>"

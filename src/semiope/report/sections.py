@@ -51,7 +51,8 @@ def findings(diagnosis: Diagnosis) -> str:
     """A list of lights, the worst first."""
     entries = "".join(
         f"<li>{lamp(one.light)}<p><strong>{escape(one.name)}</strong><br><small>{escape(one.figure)}</small></p>"
-        f'<p class="meaning">{escape(one.sentence)}{_way_out(one.way_out)}<br><small>{escape(one.rule)}</small></p></li>'
+        f'<p class="meaning">{escape(one.sentence)}{_way_out(one.way_out)}<br>'
+        f"<small>{escape(one.rule)}</small></p></li>"
         for one in sorted(diagnosis, key=lambda one: -(GREEN, AMBER, RED).index(one.light))
     )
     return f'<ul class="findings">{entries}</ul>'
