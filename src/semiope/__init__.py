@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from semiope.pipeline import Results, compare, diagnose, evaluate
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
-    from semiope.report import plot
-    from semiope.report.html import report
+    from semiope.reporting import plot
+    from semiope.reporting.html import report
     from semiope.uncertainty.scores import scores
 
 _HOME = {
@@ -59,8 +59,8 @@ _HOME = {
     "FittedQ": "models.fitted",
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
-    "report": "report.html",
-    "plot": "report.plot",
+    "report": "reporting.html",
+    "plot": "reporting.plot",
     "compare": "pipeline",
     "diagnose": "pipeline",
     "evaluate": "pipeline",

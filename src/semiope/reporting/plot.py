@@ -25,8 +25,8 @@ from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import trust
 from semiope.pipeline.results import Results
-from semiope.report.format import level, number
-from semiope.report.svg import Axis, Line, box, drawing, lamp, lines, strip, text
+from semiope.reporting.format import level, number
+from semiope.reporting.svg import Axis, Line, box, drawing, lamp, lines, strip, text
 from semiope.uncertainty.comparison import Comparison
 
 STATES = 15
@@ -57,7 +57,7 @@ class Picture:
 @cache
 def styles() -> str:
     """The style sheet of all figures."""
-    return files("semiope.report").joinpath("style.css").read_text(encoding="utf-8")
+    return files("semiope.reporting").joinpath("style.css").read_text(encoding="utf-8")
 
 
 def forest(

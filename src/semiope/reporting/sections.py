@@ -11,8 +11,8 @@ from semiope.diagnose.findings import AMBER, GREEN, RED
 from semiope.estimate.registry import ESTIMATORS
 from semiope.pipeline.diagnosis import Diagnosis, trust
 from semiope.pipeline.results import Results
-from semiope.report.format import level, number
-from semiope.report.svg import lamp
+from semiope.reporting.format import level, number
+from semiope.reporting.svg import lamp
 from semiope.uncertainty.comparison import Comparison, Standing
 
 

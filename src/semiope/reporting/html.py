@@ -15,8 +15,8 @@ from semiope.errors import OptionError, SchemaError, nearest
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import diagnose
 from semiope.pipeline.results import Results
-from semiope.report import plot, sections
-from semiope.report.format import level
+from semiope.reporting import plot, sections
+from semiope.reporting.format import level
 from semiope.uncertainty.comparison import Comparison
 from semiope.uncertainty.intervals import check_alpha, check_method
 
@@ -124,7 +124,7 @@ def _page(
         f'<h2 id="{_anchor(head)}-head">{head}</h2>{block}</section>'
         for head, block in blocks.items()
     )
-    css = plot.styles() + files("semiope.report").joinpath("page.css").read_text(encoding="utf-8")
+    css = plot.styles() + files("semiope.reporting").joinpath("page.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en" class="semiope"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
