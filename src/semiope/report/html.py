@@ -24,11 +24,12 @@ li {{ margin-bottom: .4rem; }}
 </style>
 </head>
 <body>
+<main>
 <h1>Policy evaluation</h1>
 <p>{episodes:,} episodes, {steps:,} steps, discount factor {gamma:g}.</p>
 {warnings}
-<h2>Estimates</h2>
-<div class="wide"><table>
+<h2 id="estimates">Estimates</h2>
+<div class="wide" role="region" aria-labelledby="estimates" tabindex="0"><table>
 <thead><tr>{headings}</tr></thead>
 <tbody>
 {rows}
@@ -39,6 +40,7 @@ li {{ margin-bottom: .4rem; }}
 {settings}
 </ul>
 <p>Made by semiope {semiope}.</p>
+</main>
 </body>
 </html>
 """
