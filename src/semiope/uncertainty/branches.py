@@ -67,8 +67,10 @@ def samples(slab: Slab, terms: Callable[[Slab], Terms]) -> Samples:
     share = np.empty(0) if share_of is None else share_of(slab)
     row, told = row[: len(share)], told[: len(share)]
     room = Samples.empty(len(row) + slab.last - slab.first)
-    given = slab.reward, slab.offsets, terms(slab).f, row.astype(np.int64), told, share
-    n = _branch(slab.problem.gamma, *map(_fixed, given), *room)
+    n = _branch(
+        slab.problem.gamma, _fixed(slab.reward), _fixed(slab.offsets), _fixed(terms(slab).f),
+        _fixed(row.astype(np.int64)), _fixed(told), _fixed(share), *room,
+    )  # fmt: skip
     episode = room.episode[:n] + slab.first
     return Samples(room.returns[:n], room.mantissa[:n], room.exponent[:n], episode, room.answered[:n])
 

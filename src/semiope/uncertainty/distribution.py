@@ -185,7 +185,7 @@ def returns_distribution(problem: Problem, estimator: str = "c-wis") -> Distribu
     weights, common = Scaled(mantissa, exponent).on_common_scale()
     if not weights.any():
         raise SupportError(
-            f"policy {problem.name!r}: nothing that {name} listens to follows it with a probability above 0, so that "
+            f"policy {problem.name!r}: nothing that was logged or annotated has a weight above 0 by {name!r}, so that "
             "there is no sample of its returns. Annotate actions that it takes and use c-wis, or soften the policy."
         )
     return Distribution(returns, weights, episode, answered, problem.evidence.logbook.episodes.labels, common)
