@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from semiope.models.empirical import empirical_mdp
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
-    from semiope.pipeline import Results, compare, diagnose, evaluate
+    from semiope.pipeline import Results, compare, diagnose, evaluate, refitted
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
     from semiope.reporting import plot
@@ -63,6 +63,7 @@ _HOME = {
     "plot": "reporting.plot",
     "compare": "pipeline",
     "diagnose": "pipeline",
+    "refitted": "pipeline",
     "evaluate": "pipeline",
     "scores": "uncertainty.scores",
     "estimate_behavior": "policies.behavior",
@@ -102,6 +103,7 @@ __all__ = [
     "read_annotations",
     "read_episodes",
     "read_policy",
+    "refitted",
     "report",
     "scores",
 ]

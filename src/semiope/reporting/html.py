@@ -11,7 +11,7 @@ from typing import Any
 
 from semiope._files import exists, write_whole
 from semiope._version import __version__
-from semiope.errors import OptionError, SchemaError, nearest
+from semiope.errors import OptionError, SchemaError, SemiopeError, nearest
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import diagnose
 from semiope.pipeline.results import Results
@@ -113,6 +113,7 @@ def _page(
         "Support": plot.support(chosen).content,
         "Weights": f'<div class="figures"><div><h3>How the weight is shared out</h3>{figures[0]}</div>'
         f"<div><h3>Effective sample size over steps</h3>{figures[1]}</div></div>",
+        "Returns": _returns(chosen),
         "Episodes": f"<p>The ten that move the estimate of {name} most.</p>" + sections.episodes(chosen),
         "Methods": _methods(settings, options) + sections.methods(settings | options, estimators),
         "Warnings": sections.items([*notes, *warned]),
@@ -134,6 +135,13 @@ def _page(
         f'<nav aria-label="Sections"><ul>{links}</ul></nav><main>{body}</main>'
         f"<footer>Made by semiope {__version__}.</footer></body></html>\n"
     )
+
+
+def _returns(results: Results) -> str:
+    try:
+        return plot.returns(results).content
+    except SemiopeError as error:
+        return f"<p>{escape(str(error))}</p>"
 
 
 def _methods(settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:

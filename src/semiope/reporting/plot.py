@@ -119,7 +119,8 @@ def ranking(comparison: Any, **options: Any) -> Picture:
     )
     head = "".join(f'<th scope="col" class="number">{one}</th>' for one in heads)
     content = (
-        f'<p><small>{caption}</small></p><div class="wide" tabindex="0" role="region" aria-label="Ranking"><table>'
+        f"<p><small>{caption}</small></p>"
+        '<div class="wide" tabindex="0" role="region" aria-label="Table of ranks"><table>'
         f'<thead><tr><th scope="col">policy</th>{head}'
         f'<th scope="col">better than today\'s</th></tr></thead><tbody>{"".join(body)}</tbody></table></div>'
     )
@@ -181,6 +182,35 @@ def ess(results: Any, *, estimators: Sequence[str] | str | None = None) -> Pictu
     title = f"Effective sample size of {one.policy} over steps"
     x, y = Axis("step", 0, max(longest - 1, 1)), Axis("effective share of episodes", 0, 1, True)
     return Picture(title, lines(title, told, x, y, drawn))
+
+
+def returns(results: Any, *, estimator: str | None = None) -> Picture:
+    """How returns are distributed: under the policy, as estimated, and today."""
+    one = _single(results)
+    found, today = one.distribution(estimator), np.sort(one.origin.observed.values)
+    ends = float(min(found.returns[0], today[0])), float(max(found.returns[-1], today[-1]))
+    at = np.linspace(*ends, 241) if ends[1] > ends[0] else np.array([ends[0]])
+    drawn = [
+        Line(one.policy, at, found.cdf(at)),
+        Line("today, as observed", at, np.searchsorted(today, at, side="right") / len(today)),
+    ]
+    worst = found.cvar(0.1)
+    told = f"Mean of the worst tenth {worst:.3g}, below today's mean return with {found.cdf(float(today.mean())):.0%}"
+    title = f"Returns under {one.policy}"
+    chart = lines(title, told, Axis("return", *ends), Axis("share of at most that", 0, 1, True), drawn, stairs=True)
+    table = "".join(
+        f'<tr><th scope="row">{what}</th>'
+        f'<td class="number">{number(new)}</td><td class="number">{number(old)}</td></tr>'
+        for what, new, old in (
+            ("mean", found.mean, float(today.mean())),
+            ("median", found.quantile(0.5), float(np.quantile(today, 0.5, method="inverted_cdf"))),
+            ("mean of the worst tenth", worst, float(today[: max(1, round(0.1 * len(today)))].mean())),
+        )
+    )
+    head = "".join(f'<th scope="col" class="number">{who}</th>' for who in ("policy", "today"))
+    head = f'<th scope="col">of returns</th>{head}'
+    content = f"{chart}<table><thead><tr>{head}</tr></thead><tbody>{table}</tbody></table>"
+    return Picture(title, f"{content}<p><small>{escape(found.note)}</small></p>")
 
 
 def named(results: Any) -> dict[str, Results]:

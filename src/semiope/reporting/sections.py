@@ -42,8 +42,8 @@ def decision(comparison: Comparison, focus: Standing, diagnosis: Diagnosis) -> s
     reds = [one for one in diagnosis if one.light == RED]
     why = f"<p>Red: {escape('; '.join(one.name for one in reds))}.</p>" if reds else ""
     return (
-        f'<section class="decision {light}" aria-label="Decision"><p>{lamp(light)}</p>'
-        f'<p class="call">{escape(call)}</p><p>{escape(detail)}</p><p>{escape(rate)}</p>{why}</section>'
+        f'<div class="decision {light}"><p>{lamp(light)}</p>'
+        f'<p class="call">{escape(call)}</p><p>{escape(detail)}</p><p>{escape(rate)}</p>{why}</div>'
     )
 
 
