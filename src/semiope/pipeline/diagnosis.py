@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from semiope._random import Seed
 from semiope.diagnose.behavior import judge_behavior
 from semiope.diagnose.coverage import judge_coverage
-from semiope.diagnose.findings import Finding, judge_average, judge_weights, worst
+from semiope.diagnose.findings import RED, Finding, judge_average, judge_weights, worst
 from semiope.diagnose.path import judge_path, judge_thin
 from semiope.diagnose.shuffle import judge_shuffled
 from semiope.diagnose.steps import judge_steps
-from semiope.errors import OptionError
+from semiope.errors import NotEstimatedError, OptionError, nearest
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
+_BIASED = Finding(
+    "estimator", RED, "naive", "red for naive estimators", "It takes annotations for data, and is biased by design.",
+    "Use c-pdis.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +36,12 @@ class Diagnosis(Sequence[Finding]):
     findings: list[Finding]
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, str):
-            return next(one for one in self.findings if one.name == place)
-        return self.findings[place]
+        if not isinstance(place, str):
+            return self.findings[place]
+        by_name = {one.name: one for one in self.findings}
+        if place not in by_name:
+            raise NotEstimatedError(f"no finding {place!r} here, only {', '.join(by_name)}.{nearest(place, by_name)}")
+        return by_name[place]
 
     def __len__(self) -> int:
         return len(self.findings)
@@ -71,7 +79,7 @@ class Diagnosis(Sequence[Finding]):
         return f"<table><caption>{escape(self.policy)}, {escape(self.estimator)}</caption>{cells}</table>"
 
 
-def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: int = 0) -> Any:
+def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: Seed = 0) -> Any:
     """Judge the estimates of a policy: lights, what they mean, and the way out; of several by name if given a dict.
 
     Parameters
@@ -93,10 +101,10 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     estimate, kind = results[name], ESTIMATORS[name]
     problem = results.origin.weighed.seen_by(kind)
     listens = len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
-    findings = []
+    findings = [_BIASED] if kind.naive else []
     if kind.recipe.terms.__name__ != "nothing":
         findings += judge_weights(estimate)
-        if not kind.recipe.per_step:
+        if not kind.recipe.per_step and not kind.naive:
             findings += [judge_average(estimate), judge_steps(problem, kind.recipe)]
     findings += [
         judge_path(problem, listens=listens),
@@ -109,12 +117,11 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     return Diagnosis(results.policy, name, findings)
 
 
-def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: int) -> Iterator[Finding]:
-    yield placebo(results, name)
+def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: Seed) -> Iterator[Finding]:
+    yield placebo(results)
     answers = results.origin.annotations
     if not listens or answers is None:
         return
-    if not ESTIMATORS[name].recipe.critic:
-        yield judge_shuffled(problem, ESTIMATORS[name].recipe, results[name], seed)
+    yield judge_shuffled(problem, seed)
     if answers.annotator is not None and len(set(answers.annotator.to_pylist())) > 1:
         yield leave_one_out(results, name)
