@@ -41,7 +41,8 @@ def behavior_calibration(evidence: Evidence) -> Calibration:
     known of actions taken alone: beside these very actions, they would always seem too small.
     """
     episodes, n_actions = evidence.logbook.episodes, len(evidence.logbook.actions)
-    half = np.repeat(np.arange(episodes.n_episodes) % 2, episodes.lengths)
+    # Drawn, since every second episode may be of one kind.
+    half = np.repeat(np.random.default_rng(0).permutation(episodes.n_episodes) % 2, episodes.lengths)
     sums, unseen = np.zeros((3, n_actions * BINS)), 0.0
     for side in (0, 1):
         here = count_actions(evidence.cells, np.where(half == side, episodes.action, -1), n_actions)

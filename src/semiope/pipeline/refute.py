@@ -105,7 +105,7 @@ def leave_one_out(results: Results, estimator: str) -> Finding:
     if not len(found.values):
         return Finding(name, AMBER, "-", rule, f"{estimator} needs the answers of all, and cannot do without any.")
     far = float(np.max(np.abs(found.values - own.value)))
-    apart = far / own.std_error if own.std_error else np.inf if far > 1e-9 * abs(own.value) else 0.0
+    apart = far / max(own.std_error, 1e-9 * abs(own.value), 1e-300)
     light = APART.light(apart)
     listed = ", ".join(f"{name} {value:.4g}" for name, value in zip(found.annotators, found.values, strict=True))
     return Finding(

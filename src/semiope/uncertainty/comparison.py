@@ -19,13 +19,13 @@ from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
 from semiope.errors import NotEstimatedError, OptionError, SchemaError, nearest
 from semiope.estimate.result import Estimate, standard_error
-from semiope.uncertainty.bootstrap import resampled
+from semiope.uncertainty.bootstrap import RESAMPLES, resampled
 from semiope.uncertainty.intervals import Interval, check_alpha
 
 # Ranks are given with the range that holds this share of resamples.
 RANKS = 0.9
 # Estimates beyond this have left all proportion, and their squares the range of numbers.
-LARGEST = 1e150
+LARGEST = 1e100
 # What scatters less than this, measured by what episodes bring, is rounding.
 ROUNDING = 1e-10
 
@@ -127,11 +127,9 @@ class Comparison(Mapping[str, Standing]):
         # All policies see the same resamples; a generator would give each its own.
         seed = int(self.seed.integers(2**63)) if isinstance(self.seed, np.random.Generator) else self.seed
         ratios = np.array([_resampled(one, seed) for one in self.estimates.values()])
-        off = ratios - _resampled(self.today, seed)
-        errors = np.array([one.std_error if one.std_error > _rounding(one) else 0 for one in self.estimates.values()])
-        wide = self._factor(np.abs(_standardised(ratios, errors)))
-        paired = _standardised(off, np.array([one.std_error for one in differences]))
-        wider, above = self._factor(np.abs(paired)), self._factor(paired, sides=1)
+        pivots = np.array([_pivots(one, None, seed) for one in self.estimates.values()])
+        paired = np.array([_pivots(one, self.today, seed) for one in self.estimates.values()])
+        wide, wider, above = self._factor(np.abs(pivots)), self._factor(np.abs(paired)), self._factor(paired, sides=1)
         place = _ranks(values[:, None])[:, 0]
         ends = np.quantile(_ranks(ratios), ((1 - RANKS) / 2, (1 + RANKS) / 2), axis=1, method="nearest")
         first = (ratios == ratios.max(axis=0)) / (ratios == ratios.max(axis=0)).sum(axis=0)
@@ -154,14 +152,13 @@ class Comparison(Mapping[str, Standing]):
             )
         return found
 
-    def _factor(self, deviations: Floats, *, sides: int = 2) -> float:
-        """How many standard errors hold for all policies at once: a quantile of the largest deviation.
+    def _factor(self, pivots: Floats, *, sides: int = 2) -> float:
+        """How many standard errors hold for all policies at once: a quantile of the largest pivot.
 
         Not less than Student's for one policy, which the quantile of so many resamples may miss.
         """
-        largest = deviations.max(axis=0)
         single = _student(len(self.today.values), 1 - self.alpha / sides)
-        return max(single, float(np.quantile(largest, 1 - self.alpha)))
+        return max(single, float(np.quantile(pivots.max(axis=0), 1 - self.alpha)))
 
     def rows(self) -> list[dict[str, object]]:
         """One row a policy, best first."""
@@ -227,13 +224,17 @@ def _resampled(estimate: Estimate, seed: Seed) -> Floats:
     return np.where(np.isnan(ratios), estimate.value, ratios * estimate.scale)
 
 
-def _standardised(ratios: Floats, errors: Floats) -> Floats:
-    """Deviations from their mean in standard errors; 0 where nothing scatters."""
-    errors = errors[:, None]
-    found: Floats = np.divide(
-        ratios - ratios.mean(axis=1, keepdims=True), errors, out=np.zeros_like(ratios), where=errors > 0
-    )
-    return found
+def _pivots(one: Estimate, other: Estimate | None, seed: Seed) -> Floats:
+    """How far resamples of an estimate or a difference are off, each in its own standard error: so skewness counts.
+
+    0 where nothing scatters.
+    """
+    influence = one.influence if other is None else one.influence - other.influence
+    ones = np.ones(len(influence))
+    if standard_error(influence, ones) <= _rounding(one, *([] if other is None else [other])):
+        return np.zeros(RESAMPLES)
+    sums = resampled(influence, ones, one.keys, seed=seed, squares=True)
+    return np.divide(sums.ratios, sums.errors, out=np.zeros(RESAMPLES), where=sums.errors > 0)
 
 
 def _ranks(values: Floats) -> Integers:
