@@ -160,7 +160,7 @@ def test_small_amounts_are_amber() -> None:
 
 def test_evenly_weighted_episodes_are_not_heavy_however_few() -> None:
     for n in (2, 8, 50, 101, 1000):
-        found = judge_weights(Estimate("p", "is", EpisodeValues(np.arange(n) * 1.0, np.ones(n))))[1]
+        found = judge_weights(Estimate("p", "is", EpisodeValues(np.linspace(0, 1, n), np.ones(n))))[1]
         assert found.light == GREEN
         assert f"if all counted the same, it would be {math.ceil(n / 100) / n:.0%}" in found.sentence
 
