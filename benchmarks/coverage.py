@@ -4,7 +4,8 @@
 
 Datasets are drawn under the behaviour policy, all counterfactuals are annotated with exact expectations (sepsis) or
 with draws from the reward distribution (bandits), and every policy is evaluated. Prints a table: the mean, least and
-greatest coverage over policies, and for how many it lies between 93% and 97%.
+greatest coverage over policies, for how many it lies between 93% and 97%, for how many below 90%, and in what share of
+datasets the light of those is red.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from functools import cache, partial
 import numpy as np
 
 import semiope as so
+from semiope.diagnose.findings import RED
 from semiope.domains import bandit, sepsis
 from semiope.domains.world import World
 from semiope.errors import quietly
+from semiope.pipeline.diagnosis import trust
 
 ESTIMATORS = ("c*-pdis", "c-pdis", "c-wis", "pdis", "pdwis")
 WORLDS = ("sepsis-250", "sepsis-1000", "bandit-100", "bandit-1000")
@@ -35,7 +38,7 @@ def world_of(name: str) -> tuple[World, int]:
 
 
 def covered(name: str, methods: tuple[str, ...], dataset: int) -> np.ndarray:
-    """Whether each interval holds the truth: (policies, estimators, methods)."""
+    """Whether each interval holds the truth, and last whether its light is red: (policies, estimators, methods + 1)."""
     world, n = world_of(name)
     episodes = world.sample(n, seed=SEED, first=n * dataset)
     expert = so.Annotator() if world.name == "sepsis" else so.Annotator(std=bandit.PAPER_STD)
@@ -52,8 +55,9 @@ def covered(name: str, methods: tuple[str, ...], dataset: int) -> np.ndarray:
                 for method in methods:
                     low, high = found[estimator].interval(method=method, seed=dataset)
                     yield low <= truth <= high
+                yield trust(found, estimator) == RED
 
-    return np.array(list(held())).reshape(len(results), len(ESTIMATORS), len(methods))
+    return np.array(list(held())).reshape(len(results), len(ESTIMATORS), len(methods) + 1)
 
 
 def main() -> None:
@@ -65,8 +69,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     methods = tuple(options.methods.split(","))
-    print("| world | estimator | method | mean | least | greatest | policies within 93% to 97% |")
-    print("|---|---|---|---|---|---|---|")
+    print("| world | estimator | method | mean | least | greatest | within 93% to 97% | below 90% | light red there |")
+    print("|---|---|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(options.jobs) as pool:
         for name in options.worlds.split(","):
             parts = pool.map(partial(covered, name, methods), range(options.datasets), chunksize=20)
@@ -76,7 +80,12 @@ def main() -> None:
                     one = shares[:, j, k]
                     within = f"{np.sum((one >= 0.93) & (one <= 0.97))} of {len(one)}"
                     ends = " | ".join(f"{100 * share:.1f}%" for share in (one.mean(), one.min(), one.max()))
-                    print(f"| {name} | `{estimator}` | `{method}` | {ends} | {within} |", flush=True)
+                    below = one < 0.9
+                    red = f"{100 * shares[below, j, -1].mean():.0f}%" if below.any() else ""
+                    print(
+                        f"| {name} | `{estimator}` | `{method}` | {ends} | {within} | {below.sum()} | {red} |",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

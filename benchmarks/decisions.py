@@ -2,7 +2,7 @@
 
     python benchmarks/decisions.py --datasets 50 --episodes 1000
 
-Beside it, the paper's plain comparison, which calls a policy better if its estimate reaches the mean return of the logs.
+Beside it, the paper's plain comparison, which calls a policy better if its estimate reaches the logs' mean return.
 """
 
 from __future__ import annotations

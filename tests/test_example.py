@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import semiope as so
-from semiope.example import FOLDER, run
+from semiope.example import FOLDER
+from semiope.example.demo import run
 from semiope.example.make import make, write
 
 
@@ -26,9 +27,12 @@ def test_the_truth_lies_where_it_should() -> None:
     assert abs(found["pdwis"].value - truth) > 5 * found["pdwis"].std_error
 
 
-def test_demo_tells_the_whole_story(capsys: pytest.CaptureFixture[str]) -> None:
-    run()
+def test_demo_tells_the_whole_story(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(tmp_path / "story.html", patients=300)
     found = capsys.readouterr()
-    assert "proposed 0.63" in found.out
-    assert "c-pdwis" in found.out
-    assert "actions without support" in found.err
+    for word in ("Logs.", "From the logs alone", "Experts", "Beside the truth", "story.html"):
+        assert word in found.out
+    assert not found.err
+    page = (tmp_path / "story.html").read_text()
+    assert "is better than today" in page
+    assert "flip-400-seed-0" in page

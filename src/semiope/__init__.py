@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from semiope.models.empirical import empirical_mdp
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
-    from semiope.pipeline import Results, compare, diagnose, evaluate
+    from semiope.pipeline import Results, compare, diagnose, evaluate, refitted
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
+    from semiope.reporting import plot
+    from semiope.reporting.html import report
     from semiope.uncertainty.scores import scores
 
 _HOME = {
@@ -57,8 +59,11 @@ _HOME = {
     "FittedQ": "models.fitted",
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
+    "report": "reporting.html",
+    "plot": "reporting.plot",
     "compare": "pipeline",
     "diagnose": "pipeline",
+    "refitted": "pipeline",
     "evaluate": "pipeline",
     "scores": "uncertainty.scores",
     "estimate_behavior": "policies.behavior",
@@ -94,9 +99,12 @@ __all__ = [
     "empirical_mdp",
     "estimate_behavior",
     "evaluate",
+    "plot",
     "read_annotations",
     "read_episodes",
     "read_policy",
+    "refitted",
+    "report",
     "scores",
 ]
 
@@ -106,7 +114,8 @@ register_when_loaded()
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'semiope' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"semiope.{_HOME[name]}"), name)
+    home = importlib.import_module(f"semiope.{_HOME[name]}")
+    value = home if name == "plot" else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -127,9 +127,8 @@ def evaluate(
 ) -> None:
     """Estimate what policies are worth, from logged episodes and, if there are any, counterfactual annotations."""
     from semiope._random import generator
-    from semiope.report.document import document, to_json
-    from semiope.report.html import page
-    from semiope.report.terminal import DelayedProgress, print_document
+    from semiope.reporting.document import document, to_json
+    from semiope.reporting.terminal import DelayedProgress, print_document
     from semiope.uncertainty.intervals import check_alpha, check_method
 
     check_alpha(alpha)
@@ -145,17 +144,21 @@ def evaluate(
             weights=weights, repair=repair, model=model, features=features, gamma=gamma, progress=progress,
         )  # fmt: skip
         content = document(results, alpha=alpha, ci=ci, seed=seed)
-    _write({json: to_json(content), report: page(content)})
+        page = "" if report is None else _report(results, alpha=alpha, ci=ci, seed=seed)
+    _write({json: to_json(content), report: page})
     if json != "-":
         print_document(content)
 
 
 @app.command()
-def demo() -> None:
-    """Evaluate a small bundled example: today's care, a proposed policy, and what clinicians expect of it."""
-    from semiope.example import run
+def demo(
+    report: Annotated[str, typer.Option(metavar="FILE.html", help="Where to write the report.")] = "semiope-demo.html",
+) -> None:
+    """Simulate a ward, evaluate 26 policies from its logs, ask experts, evaluate again, and write a report."""
+    from semiope.example.demo import run
 
-    run()
+    _check_targets(None, report, [])
+    run(Path(report))
 
 
 @app.command()
@@ -190,7 +193,7 @@ def simulate(
     from semiope.domains.annotators import read_annotator
     from semiope.domains.simulate import simulate as write_data
     from semiope.domains.simulate import world_of
-    from semiope.report.terminal import DelayedProgress, console
+    from semiope.reporting.terminal import DelayedProgress, console
 
     check_count(episodes, "--episodes")
     generator(seed)
@@ -235,7 +238,7 @@ def reproduce(
     """
     from semiope.paper.run import reproduce as run
     from semiope.paper.settings import DATASETS, QUICK_DATASETS, Settings
-    from semiope.report.terminal import DelayedProgress, print_reproduced
+    from semiope.reporting.terminal import DelayedProgress, print_reproduced
 
     if not out:
         raise OptionError("--out: name a folder.")
@@ -260,7 +263,7 @@ def bench(
 ) -> None:
     """Measure speed and memory on synthetic data, as ratios to what the machine itself needs."""
     from semiope.bench import measure, print_measurements
-    from semiope.report.document import to_json
+    from semiope.reporting.document import to_json
 
     _check_targets(json, None, [])
     measurements = measure(quick=quick)
@@ -280,6 +283,13 @@ def _evaluate(episodes: str, policies: dict[str, str], **options: Any) -> dict[s
             "Add episodes (so.evaluate in Python gives the bare value of one)."
         )
     return results
+
+
+def _report(results: dict[str, Results], **options: Any) -> str:
+    import semiope as so
+
+    command = shlex.join(["semiope", *sys.argv[1:]])
+    return so.report(results, command=command, **options).html
 
 
 def _named(policies: list[str]) -> dict[str, str]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose.findings import AMBER, GREEN, RED, Rule, judge_average, judge_weights, trust, worst
+from semiope.diagnose.findings import AMBER, GREEN, RED, Rule, judge_average, judge_weights, worst
 from semiope.domains import bandit
 from semiope.errors import quietly
 from semiope.estimate.result import EpisodeValues, Estimate
-from semiope.pipeline.diagnosis import Diagnosis
+from semiope.pipeline.diagnosis import Diagnosis, trust
 from tests.diagnose.cases import diagnosed, drawn, evaluated, everywhere, one_step
 
 LOGS, ALL = "decisions without support by the logs alone", "decisions without support by logs and answers"
@@ -86,10 +86,10 @@ def bandit_with(behavior: tuple[float, float], acted: tuple[float, float] = (0.9
 
 
 def heavy_tail() -> Diagnosis:
-    """Rewards whose second moment does not exist."""
+    """Propensities so small now and then that the second moment of the ratios does not exist."""
     rng = np.random.default_rng(0)
-    reward = rng.pareto(1.1, size=2000)
-    return diagnosed(one_step(rng.integers(2, size=2000), reward), everywhere(0.5, 0.5))
+    prob = rng.random(2000) ** 2
+    return diagnosed(one_step(np.zeros(2000, int), rng.normal(size=2000), behavior_prob=prob), everywhere(1.0))
 
 
 def unsupported(share: float, **options: Any) -> Diagnosis:
@@ -118,7 +118,7 @@ def opposite() -> Diagnosis:
 CASES: list[tuple[str, Callable[[], Diagnosis], Callable[[], Diagnosis]]] = [
     ("effective sample size", unlike_today, like_today),
     ("weight of the heaviest 1%", unlike_today, like_today),
-    ("tail of what episodes add", heavy_tail, like_today),
+    ("tail of the weights", heavy_tail, like_today),
     ("mean of the ratios", lambda: unsupported(0.4), like_today),
     ("effective sample size over steps", unlike_today, like_today),
     ("steps on the logged path", opposite, like_today),
@@ -196,23 +196,25 @@ def test_no_weight_at_all() -> None:
         assert ess.light == RED
         assert top.sentence == "No episode has any weight."
         assert top.figure == "-"
-        assert tail.light == (AMBER if normalized else GREEN)
+        assert tail.figure == "none"
         assert judge_average(one).light == RED
-        assert trust(one) == RED
 
 
-def test_rounding_is_no_tail() -> None:
-    rng = np.random.default_rng(1)
-    ratio = rng.lognormal(size=500)
-    one = Estimate("p", "wis", EpisodeValues(0.1 * ratio, ratio), self_normalized=True)
-    assert judge_weights(one)[2].figure == "none"
-
-
-def test_bounded_rewards_have_no_heavy_tail() -> None:
-    """Two crowds of values and nothing beyond: a Pareto tail fits the gap between them, but there is none."""
+def test_weights_in_two_crowds_have_no_heavy_tail() -> None:
+    """And nothing beyond: a Pareto tail fits the gap between them, but there is none."""
     rng = np.random.default_rng(2)
-    values = np.where(rng.random(1000) < 0.93, 0.8 + 0.001 * rng.normal(size=1000), -1.0).astype(np.float64)
-    assert judge_weights(Estimate("p", "is", EpisodeValues(values, np.ones(1000))))[2].light == GREEN
+    weights = np.where(rng.random(1000) < 0.97, 0.8 + 0.001 * rng.random(1000), 2.0).astype(np.float64)
+    assert judge_weights(Estimate("p", "is", EpisodeValues(weights, weights)))[2].light == GREEN
+
+
+def test_trust_follows_weights_support_and_kind() -> None:
+    """What the tables of results show beside an estimate."""
+    logs = drawn(300, 2, (0.5, 0.5))
+    names = ["pdis", "dm", "naive-weighted"]
+    good = evaluated(logs, everywhere(0.5, 0.5), estimators=names)
+    assert [trust(good, name) for name in names] == [GREEN, AMBER, RED]
+    assert trust(evaluated(logs, everywhere(0.4, 0.4, 0.2), estimators=names), "pdis") == RED
+    assert trust(evaluated(one_step([0] * 40), everywhere(0.0, 1.0), estimators="wis"), "wis") == RED
 
 
 @pytest.mark.parametrize("estimator", so.ESTIMATORS)
@@ -268,7 +270,7 @@ def test_a_diagnosis_is_a_sequence_of_findings() -> None:
     assert found.to_dict()["light"] == GREEN
     assert list(found.to_frame()["name"]) == [one.name for one in found]
     assert repr(found).startswith("policy, pdis: green")
-    assert found._repr_html_().count("<tr>") == len(found)
+    assert found._repr_html_().count("<tr>") == len(found) + 1
     with pytest.raises(so.NotEstimatedError, match='Did you mean "placebo: today\'s policy"'):
         found["placebo: todays policy"]
 

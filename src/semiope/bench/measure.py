@@ -60,7 +60,7 @@ def print_measurements(measurements: list[Measurement], *, verdicts: bool) -> No
     """Print a table; verdicts only where the data were large enough to judge by."""
     from rich.table import Table
 
-    from semiope.report.terminal import console
+    from semiope.reporting.terminal import console
 
     table = Table(title="semiope bench")
     for heading in ("what", "measured", "bar", "in units of", "seconds", ""):

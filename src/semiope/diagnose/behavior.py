@@ -56,7 +56,9 @@ def behavior_calibration(evidence: Evidence) -> Calibration:
             total += np.bincount(place, weights=weights[known], minlength=len(total))
     number, mean, rate = sums[0], safe_ratio(sums[1], sums[0]), safe_ratio(sums[2], sums[0])
     distance = np.abs(mean - rate)
-    chance = CHANCE * np.sqrt(np.clip(mean * (1 - mean), 0, None) / np.maximum(number, 1))
+    # What was counted on the other half scatters as much as what it is held against.
+    halves = 1 if evidence.behavior.origin == "given" else 2
+    chance = CHANCE * np.sqrt(halves * np.clip(mean * (1 - mean), 0, None) / np.maximum(number, 1))
     error, beyond = (
         float(np.sum(number * far) / number.sum()) if number.any() else np.nan
         for far in (distance, np.maximum(distance - chance, 0))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from semiope.diagnose.weight import tail_index, top_share
 from semiope.errors import count
-from semiope.estimate.result import EpisodeValues, Estimate, influence_of
+from semiope.estimate.result import EpisodeValues, Estimate
 
 GREEN, AMBER, RED = "green", "amber", "red"
 ORDER = (GREEN, AMBER, RED)
@@ -57,13 +55,6 @@ ESS = Rule(amber=100, red=30, form="{:.0f}")
 TOP = Rule(amber=5, red=10, form="{:.0f} times")
 TAIL = Rule(amber=0.5, red=0.7, form="{:.1f}")
 AVERAGE = Rule(amber=0.02, red=0.1)
-# What is less than this, beside an estimate, is rounding.
-ROUNDING = 1e-12
-
-
-def trust(estimate: Estimate) -> str:
-    """Whether the interval of an estimate can be trusted, as a light."""
-    return worst([one.light for one in judge_weights(estimate)])
 
 
 def judge_weights(estimate: Estimate) -> list[Finding]:
@@ -98,28 +89,17 @@ def _judge_top(estimate: Estimate, listen: str) -> Finding:
 
 
 def _judge_tail(estimate: Estimate, listen: str) -> Finding:
-    index = _tail_of(estimate)
+    index = tail_index(estimate.normalizers)
     light = TAIL.light(index) if not math.isinf(index) else GREEN if index < 0 else RED
     meaning = {
-        GREEN: "No few episodes dominate: the mean settles as more are collected.",
-        AMBER: "What single episodes add has a heavy tail: the mean settles slowly, and intervals are optimistic."
+        GREEN: "No few episodes dominate: the estimate settles as more are collected.",
+        AMBER: "The weights have a heavy tail: the estimate settles slowly, and intervals are optimistic."
         if not math.isnan(index)
-        else "There are too few episodes with any weight to tell whether a few dominate.",
-        RED: "What single episodes add has so heavy a tail that its variance may be infinite: an interval says little.",
+        else "There are too few episodes to tell whether a few dominate.",
+        RED: "The tail of the weights is so heavy that their variance may be infinite: an interval says little.",
     }
     shown = "none" if math.isinf(index) and index < 0 else "-" if math.isnan(index) else f"{index:.2f}"
-    return Finding(
-        "tail of what episodes add", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen
-    )
-
-
-def _tail_of(estimate: Estimate) -> float:
-    """The tail index of what episodes add, on whatever scale they are kept; what is rounding does not count."""
-    if not estimate.denominators.any():
-        return math.nan
-    added = np.abs(influence_of(estimate.values, estimate.denominators))
-    size = abs(float(estimate.values.mean())) / float(estimate.denominators.mean())
-    return tail_index(added) if added.max() > ROUNDING * size else -math.inf
+    return Finding("tail of the weights", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen)
 
 
 def judge_average(estimate: Estimate) -> Finding:

@@ -18,7 +18,8 @@ LARGEST = 1e140
 # The tail of weights is judged by this share of episodes, but not by more than 3 sqrt(n), as Vehtari et al. (2024) do.
 TAIL = 0.2
 FEWEST_IN_TAIL = 5
-WITHIN = 5.0
+# Times the mean weight.
+FAR = 5.0
 
 
 class StepWeights(NamedTuple):
@@ -64,21 +65,18 @@ def tail_index(weights: Floats) -> float:
     """Shape k of the generalised Pareto distribution of the largest weights (Zhang and Stephens, 2009).
 
     Moments of order 1/k and above do not exist: from 1/2 on the variance is infinite, from 0.7 on so much rests on so
-    few that no interval can be trusted (Vehtari et al., 2024). -inf where weights do not scatter, or where none is
-    beyond `WITHIN` times their root mean square: such a tail is short, however its values crowd. NaN if too few.
+    few that no interval can be trusted (Vehtari et al., 2024). -inf where no weight is far above the mean: there is no
+    tail to speak of. NaN if there are too few.
     """
     n = len(weights)
     size = int(min(TAIL * n, 3 * math.sqrt(n)))
     ordered = np.sort(weights)
     if size < FEWEST_IN_TAIL:
         return math.nan
-    cut, largest = float(ordered[-size - 1]), float(ordered[-1])
-    if not largest - cut > 1e-9 * max(abs(cut), 1e-300):
+    largest = float(ordered[-1])
+    if largest <= FAR * float(ordered.mean()):
         return -math.inf
-    ordered = ordered / largest
-    if WITHIN * math.sqrt(float(np.mean(ordered**2))) >= 1:
-        return -math.inf
-    above = ordered[-size:] - ordered[-size - 1]
+    above = (ordered[-size:] - float(ordered[-size - 1])) / largest
     # What lies so close to the cut tells nothing of the tail, but would leave the range of numbers.
     return _pareto_shape(np.maximum(above[above > 0], 1e-100))
 

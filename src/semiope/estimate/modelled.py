@@ -13,7 +13,7 @@ from semiope.data.logbook import Logbook
 from semiope.estimate.critic import Critic
 from semiope.models.folds import deal
 from semiope.models.study import Outcomes, Study
-from semiope.policies.lookup import BoundPolicy
+from semiope.policies.lookup import BoundPolicy, everything
 from semiope.policies.policy import AnyPolicy
 
 
@@ -33,7 +33,7 @@ class Modelled:
         """What the model is fitted to."""
         n_folds = self.outcomes.folds
         folds = None if n_folds is None else deal(self.logbook.episodes.n_episodes, n_folds)
-        return Study(self.logbook, self.policy, self.evaluation.everything(), self.gamma, self.name, folds)
+        return Study(self.logbook, self.policy, everything(self.evaluation, self.logbook), self.gamma, self.name, folds)
 
     @cached_property
     def returns(self) -> Floats:

@@ -42,7 +42,7 @@ from semiope.paper.pieces import Piece, Pieces
 from semiope.paper.settings import Settings
 from semiope.paper.trials import Dataset, table_of
 from semiope.paper.workers import cores, held, workers
-from semiope.report.document import to_json
+from semiope.reporting.document import to_json
 
 
 class Item(Protocol):

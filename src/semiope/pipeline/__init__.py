@@ -3,6 +3,7 @@
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import Diagnosis, diagnose
 from semiope.pipeline.evaluate import again, evaluate
+from semiope.pipeline.refit import refitted
 from semiope.pipeline.results import Results
 
-__all__ = ["Diagnosis", "Results", "again", "compare", "diagnose", "evaluate"]
+__all__ = ["Diagnosis", "Results", "again", "compare", "diagnose", "evaluate", "refitted"]

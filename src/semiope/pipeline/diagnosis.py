@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
+import numpy as np
+
 from semiope._random import Seed
+from semiope._tables import as_table
+from semiope.diagnose.annotators import judge_annotators
 from semiope.diagnose.behavior import judge_behavior
-from semiope.diagnose.coverage import judge_coverage
-from semiope.diagnose.findings import RED, Finding, judge_average, judge_weights, worst
+from semiope.diagnose.coverage import LACKING, judge_coverage
+from semiope.diagnose.findings import AMBER, GREEN, RED, Finding, judge_average, judge_weights, worst
 from semiope.diagnose.path import judge_path, judge_thin
+from semiope.diagnose.quality import annotator_quality
 from semiope.diagnose.shuffle import judge_shuffled
 from semiope.diagnose.steps import judge_steps
 from semiope.errors import NotEstimatedError, OptionError, nearest
+from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.problem import Problem
-from semiope.estimate.registry import ESTIMATORS, canonical
+from semiope.estimate.registry import ESTIMATORS, Estimator, canonical
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame
 
@@ -71,12 +76,29 @@ class Diagnosis(Sequence[Finding]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{escape(one.light)}</td><td>{escape(one.name)}</td><td>{escape(one.figure)}</td>"
-            f"<td>{escape(one.sentence)} {escape(one.way_out)}</td></tr>"
-            for one in self.findings
-        )
-        return f"<table><caption>{escape(self.policy)}, {escape(self.estimator)}</caption>{cells}</table>"
+        return as_table([one._asdict() for one in self.findings], f"{self.policy}, {self.estimator}: {self.light}")
+
+
+def trust(results: Results, estimator: str) -> str:
+    """Whether the interval of an estimate can be trusted, as a light, by its weights and its support.
+
+    One that rests on a model alone is at best amber, since intervals know nothing of the model's error; a naive one is
+    red, being biased by design.
+    """
+    kind = ESTIMATORS[estimator]
+    if kind.naive:
+        return RED
+    lacking = results.diagnostics.get("unsupported_mass", {}).get(kind.support, 0.0)
+    lights = [LACKING.light(lacking)]
+    lights += [AMBER] if _modelled(kind) else [one.light for one in judge_weights(results[estimator])]
+    if kind.support == "augmented" and (results.settings["repair"] or results.origin.weighed.kind):
+        lights.append(AMBER)
+    return worst(lights)
+
+
+def _modelled(kind: Estimator) -> bool:
+    """Whether there are no weights, only a model."""
+    return kind.recipe.terms is nothing
 
 
 def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: Seed = 0) -> Any:
@@ -102,7 +124,7 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     problem = results.origin.weighed.seen_by(kind)
     listens = len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
     findings = [_BIASED] if kind.naive else []
-    if kind.recipe.terms.__name__ != "nothing":
+    if not _modelled(kind):
         findings += judge_weights(estimate)
         if not kind.recipe.per_step and not kind.naive:
             findings += [judge_average(estimate), judge_steps(problem, kind.recipe)]
@@ -112,9 +134,28 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
         judge_thin(problem, listens=listens),
     ]
     findings.append(judge_behavior(problem.evidence))
+    if listens:
+        findings += _answers(results, kind)
     if refute:
         findings += _refutations(results, name, problem, listens=listens, seed=seed)
     return Diagnosis(results.policy, name, findings)
+
+
+def _answers(results: Results, kind: Estimator) -> Iterator[Finding]:
+    """On those who answered, and on what was done with their answers."""
+    run = results.origin
+    if run.annotations is not None:
+        quality = annotator_quality(run.episodes, run.annotations, run.options["gamma"])
+        yield from judge_annotators(quality, float(np.std(run.observed.values)))
+    done = list(results.settings["repair"])
+    done += [f"weights by {run.weighed.kind}"] if run.weighed.kind and kind.support == "augmented" else []
+    yield Finding(
+        "repairs that intervals take as given", AMBER if done else GREEN, ", ".join(done) or "none",
+        "amber if there are any",
+        "Answers and weights were made from the same data; standard errors do not know, and are too small."
+        if done else "Answers are used as they were given, with weights that do not depend on them.",
+        "so.refitted repairs and weighs anew in resamples of the episodes." if done else "",
+    )  # fmt: skip
 
 
 def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: Seed) -> Iterator[Finding]:

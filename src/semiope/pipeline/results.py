@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from semiope._extras import need
+from semiope._tables import as_table
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.errors import NotEstimatedError, OptionError, nearest
-from semiope.estimate.registry import ALIASES
+from semiope.estimate.registry import ALIASES, ESTIMATORS, canonical
 from semiope.estimate.result import EpisodeValues, Estimate
 from semiope.estimate.weighing import Weighed
 from semiope.policies.policy import AnyPolicy
+
+if TYPE_CHECKING:
+    from semiope.uncertainty.distribution import Distribution
 
 # Which of several estimates speaks for a policy, if nobody says.
 HEADLINES = (
@@ -85,6 +90,29 @@ class Results(Mapping[str, Estimate]):
         """The estimator that speaks for the policy unless another is named: c-pdis, if it is there."""
         return next((name for name in HEADLINES if name in self.estimates), next(iter(self.estimates)))
 
+    def lower_bound(
+        self, estimator: str | None = None, *, returns: tuple[float, float] | None = None,
+        rewards: tuple[float, float] | None = None, alpha: float = 0.05, method: str = "bernstein",
+    ) -> float:  # fmt: skip
+        """What the value is above, but for a probability of at most alpha, whatever the distribution.
+
+        State the range of an episode's return, or of a reward; that of the estimator's values is derived from it.
+        """
+        from semiope.uncertainty.bounds import lower_bound
+        from semiope.uncertainty.ranges import value_range
+
+        name = self.headline if estimator is None else canonical(estimator)
+        problem = self.origin.weighed.seen_by(ESTIMATORS[name])
+        low, high = value_range(problem, name, returns=returns, rewards=rewards)
+        return lower_bound(self[name].values, low, high, alpha=alpha, method=method)
+
+    def distribution(self, estimator: str | None = None) -> Distribution:
+        """The distribution of returns under the policy, from the weights of an estimator."""
+        from semiope.uncertainty.distribution import returns_distribution
+
+        name = self.headline if estimator is None else canonical(estimator)
+        return returns_distribution(self.origin.weighed.seen_by(ESTIMATORS[name]), name)
+
     def to_dict(self, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> dict[str, Any]:
         """Return settings, estimates, diagnostics and warnings as plain Python objects."""
         return {
@@ -104,6 +132,11 @@ class Results(Mapping[str, Estimate]):
             numbers = {"value": estimate.value, "std_error": estimate.std_error, "ci_low": low, "ci_high": high}
             rows.append({"policy": self.policy, "estimator": name, **numbers, "ess": estimate.ess})
         return rows
+
+    def _repr_html_(self) -> str:
+        notes = [*self.diagnostics.get("notes", []), *self.warnings]
+        listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
+        return as_table(self.rows(), f"policy {self.policy}") + (f"<ul>{listed}</ul>" if listed else "")
 
     def __repr__(self) -> str:
         lines = [f"{'estimator':<22}{'value':>12}{'std error':>12}{'ess':>12}"]

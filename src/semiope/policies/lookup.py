@@ -31,8 +31,8 @@ class BoundPolicy(Lookup, Protocol):
     def choices(self) -> Integers:
         """Return how many actions the policy may take at each row."""
 
-    def everything(self) -> Floats:
-        """Return the probability of every action in every row, (n_rows, n_actions); 0 where there was no decision."""
+    def at(self, rows: Integers) -> Floats:
+        """Return the probability of every action in these rows, (rows, n_actions); 0 where there was no decision."""
 
     def mean_probs(self, cells: Cells) -> Floats:
         """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
@@ -64,11 +64,10 @@ class TableLookup:
         in_cell: Integers = np.count_nonzero(self.table, axis=1)
         return in_cell[self.cells.of_row]
 
-    def everything(self) -> Floats:
-        """Return the probability of every action in every row; 0 where there was no decision."""
-        decided = self.logbook.episodes.action >= 0
-        _refuse_dense(len(decided), self.table.shape[1])
-        return np.where(decided[:, None], self.table[self.cells.of_row], 0.0)
+    def at(self, rows: Integers) -> Floats:
+        """Return the probability of every action in these rows; 0 where there was no decision."""
+        decided = self.logbook.episodes.action[rows] >= 0
+        return np.where(decided[:, None], self.table[self.cells.of_row[rows]], 0.0)
 
     def mean_probs(self, cells: Cells) -> Floats:
         """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
@@ -129,13 +128,14 @@ class ListedLookup(RowLookup):
         """Return how many actions the policy may take at each row."""
         return np.bincount(self.row[self.prob > 0], minlength=self.logbook.episodes.n_steps)
 
-    def everything(self) -> Floats:
-        """Return the probability of every action in every row; 0 where there was no decision."""
-        decided = self.logbook.episodes.action >= 0
-        _refuse_dense(len(decided), len(self.logbook.actions))
-        found = np.zeros((len(decided), len(self.logbook.actions)))
-        found[self.row, self.action] = self.prob
-        return np.where(decided[:, None], found, 0.0)
+    def at(self, rows: Integers) -> Floats:
+        """Return the probability of every action in these rows; 0 where there was no decision."""
+        found = np.zeros((len(rows), len(self.logbook.actions)))
+        starts, stops = self.row.searchsorted(rows), self.row.searchsorted(rows, side="right")
+        listed = np.repeat(starts - np.append(0, np.cumsum(stops - starts)[:-1]), stops - starts)
+        listed = listed + np.arange(len(listed))
+        found[np.repeat(np.arange(len(rows)), stops - starts), self.action[listed]] = self.prob[listed]
+        return np.where((self.logbook.episodes.action[rows] >= 0)[:, None], found, 0.0)
 
     def mean_probs(self, cells: Cells) -> Floats:
         """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
@@ -146,9 +146,14 @@ class ListedLookup(RowLookup):
         return _per_decision(sums, decided, cells)
 
 
-def _refuse_dense(n_rows: int, n_actions: int) -> None:
-    """Fail where a number for every row and action would not fit; a cross-fitted model holds some ten of them."""
+def everything(policy: BoundPolicy, logbook: Logbook) -> Floats:
+    """Return the probability of every action in every row, (n_rows, n_actions); 0 where there was no decision.
+
+    Fails where that would not fit; a cross-fitted model holds some ten of them.
+    """
+    n_rows, n_actions = logbook.episodes.n_steps, len(logbook.actions)
     refuse_beyond_memory(80.0 * n_rows * n_actions, "a model of returns for every row and action", "Take fewer rows.")
+    return policy.at(np.arange(n_rows))
 
 
 def divide(numerator: Lookup, denominator: Lookup, logbook: Logbook) -> Lookup:

@@ -11,6 +11,7 @@ from semiope.errors import OptionError, SchemaError
 from semiope.models.case import Case, Records, Regression
 from semiope.models.study import Outcomes, Study
 from semiope.policies.cells import cells_of
+from semiope.policies.lookup import everything
 from semiope.policies.policy import AnyPolicy
 from semiope.repair.steps import BY_REGRESSION, Mended, repaired
 
@@ -37,7 +38,7 @@ class Workshop:
         episodes = self.records.episodes
         logbook = Logbook.of(episodes, None, self.known)
         bound = policy.bind(logbook, cells_of(episodes, "state"), f"policy {name!r}")
-        study = Study(logbook, policy, bound.everything(), self.gamma, name)
+        study = Study(logbook, policy, everything(bound, logbook), self.gamma, name)
         return Case(self.records, policy, name, regression=Regression(model, study))
 
     def mend(self, name: str, annotations: Annotations, steps: list[tuple[str, str]], model: Outcomes | None) -> Mended:

@@ -9,9 +9,11 @@ et al., 2014) that starts at Philox of the seed and the episode's key.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
@@ -76,6 +78,19 @@ def resampled(
     return Sums(*(one[:resamples] for one in sums))
 
 
+def counts(keys: Integers, *, seed: Seed = 0, resamples: int = RESAMPLES) -> Iterator[Floats]:
+    """How often each of these episodes counts, resample by resample: what `resampled` multiplies by.
+
+    For statistics that are no ratios of sums. An episode's counts depend on the seed and its key alone.
+    """
+    starts = np.empty(len(keys), dtype=np.uint64)
+    _begin(key_of(seed, BOOTSTRAP), keys.astype(np.uint64), starts)
+    for resample in range(resamples):
+        found = np.empty(len(keys))
+        _count(starts, resample, found)
+        yield found
+
+
 @compiled
 def _start(key: np.uint64, episode: np.uint64) -> np.uint64:
     """Where an episode's series begins."""
@@ -127,3 +142,16 @@ def _add_squares(
             xx[b] += times * xi * xi
             xy[b] += times * xi * yi
             yy[b] += times * yi * yi
+
+
+@compiled
+def _begin(key: np.uint64, keys: Integers, starts: NDArray[np.uint64]) -> None:
+    for i in range(len(keys)):
+        starts[i] = _start(key, keys[i])
+
+
+@compiled
+def _count(starts: NDArray[np.uint64], resample: int, found: Floats) -> None:
+    for i in range(len(starts)):
+        bits = _mixed(starts[i] + np.uint64(resample // 2 + 1) * _STEP)
+        found[i] = _times(bits >> _HALF if resample % 2 else bits & _LOW)

@@ -17,6 +17,7 @@ import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
+from semiope._tables import as_table
 from semiope.errors import NotEstimatedError, OptionError, SchemaError, nearest
 from semiope.estimate.result import Estimate, standard_error
 from semiope.uncertainty.bootstrap import RESAMPLES, resampled
@@ -173,6 +174,9 @@ class Comparison(Mapping[str, Standing]):
             }
             for one in self.standings.values()
         ]  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        return as_table(self.rows(), f"{self.estimator} against {self.today.value:.4g} achieved today")
 
     def __repr__(self) -> str:
         lines = [

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from semiope.report.format import level, number
+from semiope.reporting.format import level, number
 
 DELAY = 1.0
 

@@ -1,0 +1,174 @@
+"""`so.report`: one self-contained page to put before a committee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from semiope._files import exists, write_whole
+from semiope._version import __version__
+from semiope.errors import OptionError, SchemaError, SemiopeError, nearest
+from semiope.pipeline.compare import compare
+from semiope.pipeline.diagnosis import diagnose
+from semiope.pipeline.results import Results
+from semiope.reporting import plot, sections
+from semiope.reporting.format import level
+from semiope.uncertainty.comparison import Comparison
+from semiope.uncertainty.intervals import check_alpha, check_method
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page; notebooks show it, `save` writes it."""
+
+    html: str
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file that ends in .html."""
+        target = Path(path)
+        if target.suffix.lower() not in (".html", ".htm"):
+            raise OptionError(f"report: {path} must end in .html, for that is what is written.")
+        if exists(target) and target.is_dir():
+            raise OptionError(f"report: {path} is a folder. Name a file.")
+        write_whole({target: lambda file: file.write_text(self.html, encoding="utf-8")})
+        return target
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html)}" title="report" style="width:100%;height:40rem"></iframe>'
+
+
+def report(
+    results: Any,
+    path: str | Path | None = None,
+    *,
+    focus: str | None = None,
+    alpha: float = 0.05,
+    ci: str = "t",
+    seed: int = 0,
+    title: str = "Policy evaluation",
+    command: str | None = None,
+) -> Report:
+    """Write what was found, whether it can be trusted and how, as one page without anything from outside.
+
+    Parameters
+    ----------
+    results
+        What `so.evaluate` returns, for one policy or for several.
+    path
+        File to write, ending in .html; None: only return the report.
+    focus
+        The policy that diagnostics, support, weights and episodes are shown of. Default: the one that ranks first.
+    alpha, ci, seed
+        As for intervals; alpha is also the error rate of decisions.
+    title
+        Heading of the page.
+    command
+        How to run it again, if not by Python.
+    """
+    check_alpha(alpha)
+    check_method(ci)
+    several = plot.named(results)
+    first = next(iter(several.values()))
+    if first.origin.episodes.n_episodes < 2:
+        raise SchemaError("report: there is only one episode, and an interval needs at least two.")
+    if focus is not None and focus not in several:
+        raise OptionError(f"report: there is no policy {focus!r}.{nearest(str(focus), several)}")
+    comparison = compare(several, alpha=alpha, seed=seed)
+    chosen = several[next(iter(comparison)) if focus is None else focus]
+    made = Report(_page(several, chosen, comparison, title=title, ci=ci, seed=seed, command=command))
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def _page(
+    several: Mapping[str, Results], chosen: Results, comparison: Comparison, *, title: str, ci: str, seed: int,
+    command: str | None,
+) -> str:  # fmt: skip
+    diagnosis = diagnose(chosen, seed=seed)
+    estimators = list(dict.fromkeys(name for one in several.values() for name in one))
+    alpha, name = comparison.alpha, escape(chosen.policy)
+    ordered = {policy: several[policy] for policy in comparison}
+    options: dict[str, Any] = {"alpha": alpha, "ci": ci, "seed": seed}
+    settings = {key: value for key, value in chosen.settings.items() if key != "semiope"}
+    about = f"{settings['episodes']:,} episodes, {settings['steps']:,} steps, discount factor {settings['gamma']:g}"
+    notes = dict.fromkeys(note for one in several.values() for note in one.diagnostics["notes"])
+    warned = dict.fromkeys(message for one in several.values() for message in one.warnings)
+    every = plot.forest(ordered, **options).content
+    many = len(several) * len(estimators) > 12
+    figures = [picture.content for picture in (plot.weights(chosen), plot.ess(chosen))]
+    blocks = {
+        "Decision": sections.decision(comparison, comparison[chosen.policy], diagnosis),
+        "Estimates": f"<h3>By {comparison.estimator}</h3>"
+        + plot.forest(ordered, estimators=[comparison.estimator], **options).content
+        + (f"<details><summary>All estimators</summary>{every}</details>" if many else f"<h3>All</h3>{every}"),
+        "Ranking": plot.ranking(comparison).content,
+        "Diagnostics": f"<p>Of {name} by {comparison.estimator}; the worst light is {diagnosis.light}.</p>"
+        + sections.findings(diagnosis)
+        + f"<h3>Which intervals to trust</h3>{sections.lights(ordered, estimators)}",
+        "Support": plot.support(chosen).content,
+        "Weights": f'<div class="figures"><div><h3>How the weight is shared out</h3>{figures[0]}</div>'
+        f"<div><h3>Effective sample size over steps</h3>{figures[1]}</div></div>",
+        "Returns": _returns(chosen),
+        "Episodes": f"<p>The ten that move the estimate of {name} most.</p>" + sections.episodes(chosen),
+        "Methods": _methods(settings, options) + sections.methods(settings | options, estimators),
+        "Warnings": sections.items([*notes, *warned]),
+        "Run it again": f"<pre>{escape(command or _python(chosen, comparison))}</pre>",
+    }
+    links = "".join(f'<li><a href="#{_anchor(head)}">{head}</a></li>' for head in blocks)
+    body = "".join(
+        f'<section id="{_anchor(head)}" aria-labelledby="{_anchor(head)}-head">'
+        f'<h2 id="{_anchor(head)}-head">{head}</h2>{block}</section>'
+        for head, block in blocks.items()
+    )
+    css = plot.styles() + files("semiope.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en" class="semiope"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{css}</style></head><body>'
+        f'<header><h1>{escape(title)}</h1><p class="sub">{about}; {len(several)} '
+        f"{'policy' if len(several) == 1 else 'policies'}.</p></header>"
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav><main>{body}</main>'
+        f"<footer>Made by semiope {__version__}.</footer></body></html>\n"
+    )
+
+
+def _returns(results: Results) -> str:
+    try:
+        return plot.returns(results).content
+    except SemiopeError as error:
+        return f"<p>{escape(str(error))}</p>"
+
+
+def _methods(settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    behavior = {"counted": "counted from the logs", "given": "as given"}.get(
+        settings["behavior"], f"taken from the {settings['behavior']}"
+    )
+    return (
+        "<p>Values are estimated from logged episodes by weighting what happened, and what experts expect, by how "
+        f"much more or less often the new policy would have done it. The behaviour policy is {behavior}. "
+        f"{level(options['alpha'])} intervals ({options['ci']}) are over episodes, by ratios of sums; differences are "
+        "paired by episode; statements for all policies at once come from 1000 resamples of episodes. What is achieved "
+        "today is the mean return of the logged episodes. Repaired answers and counted policies are taken as given."
+        "</p>"
+    )
+
+
+def _python(results: Results, comparison: Comparison) -> str:
+    options = results.origin.options
+    shown = {"estimators": options["estimators"]}
+    shown |= {name: options[name] for name in ("cell", "weights", "repair", "gamma")}
+    listed = ", ".join(f"{name}={value!r}" for name, value in shown.items() if isinstance(value, str | float | list))
+    return (
+        "import semiope as so\n\n"
+        f"results = so.evaluate(episodes, policies, annotations=annotations, {listed})\n"
+        f'so.report(results, "report.html", alpha={comparison.alpha!r}, seed={comparison.seed!r})'
+    )
+
+
+def _anchor(head: str) -> str:
+    return head.lower().replace(" ", "-")

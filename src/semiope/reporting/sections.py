@@ -1,0 +1,130 @@
+"""The sections of a report, each a fragment of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from semiope.diagnose.episodes import Step, Told, influential
+from semiope.diagnose.findings import AMBER, GREEN, RED
+from semiope.estimate.registry import ESTIMATORS
+from semiope.pipeline.diagnosis import Diagnosis, trust
+from semiope.pipeline.results import Results
+from semiope.reporting.format import level, number
+from semiope.reporting.svg import lamp
+from semiope.uncertainty.comparison import Comparison, Standing
+
+
+def decision(comparison: Comparison, focus: Standing, diagnosis: Diagnosis) -> str:
+    """The headline: is the policy better than what is done today, and can that be relied on?"""
+    gap, today, name = focus.difference, comparison.today.value, f"“{focus.policy}”"
+    light = RED if diagnosis.light == RED else GREEN if focus.surely else AMBER
+    if focus.surely and light != RED:
+        call = f"{name} is better than today's policy."
+    elif light == RED:
+        call = f"Whether {name} is better than today's policy cannot be decided from these data."
+    elif gap.interval.high < 0:
+        call = f"{name} is worse than today's policy."
+    else:
+        call = f"It is not shown that {name} is better than today's policy."
+    others = len(comparison) - 1
+    several = f", with all {others + 1} policies looked at" if others else ""
+    detail = (
+        f"Estimated value {number(focus.value)} ({level(comparison.alpha)} interval {number(focus.interval.low)} to "
+        f"{number(focus.interval.high)}), against {number(today)} achieved today: a difference of {gap.value:+.3g} "
+        f"({gap.interval.low:+.3g} to {gap.interval.high:+.3g})."
+    )
+    rate = (
+        f"The decision is wrong with a probability of at most {comparison.alpha:.0%}{several}, if the estimate can be "
+        f"trusted: its lights below are {diagnosis.light} at worst."
+    )
+    reds = [one for one in diagnosis if one.light == RED]
+    why = f"<p>Red: {escape('; '.join(one.name for one in reds))}.</p>" if reds else ""
+    return (
+        f'<div class="decision {light}"><p>{lamp(light)}</p>'
+        f'<p class="call">{escape(call)}</p><p>{escape(detail)}</p><p>{escape(rate)}</p>{why}</div>'
+    )
+
+
+def findings(diagnosis: Diagnosis) -> str:
+    """A list of lights, the worst first."""
+    entries = "".join(
+        f"<li>{lamp(one.light)}<p><strong>{escape(one.name)}</strong><br><small>{escape(one.figure)}</small></p>"
+        f'<p class="meaning">{escape(one.sentence)}{_way_out(one.way_out)}<br>'
+        f"<small>{escape(one.rule)}</small></p></li>"
+        for one in sorted(diagnosis, key=lambda one: -(GREEN, AMBER, RED).index(one.light))
+    )
+    return f'<ul class="findings">{entries}</ul>'
+
+
+def lights(results: Mapping[str, Results], estimators: Sequence[str]) -> str:
+    """Whether the interval of each estimate can be trusted, for all policies."""
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in estimators)
+    body = "".join(
+        f'<tr><th scope="row">{escape(policy)}</th>'
+        + "".join(f"<td>{lamp(trust(one, name)) if name in one else ''}</td>" for name in estimators)
+        + "</tr>"
+        for policy, one in results.items()
+    )
+    return (
+        '<div class="wide" tabindex="0" role="region" aria-label="Trust in each interval"><table><thead><tr>'
+        f'<th scope="col">policy</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def episodes(results: Results) -> str:
+    """The ten most influential episodes, to be opened one by one."""
+    name = results.headline
+    problem = results.origin.weighed.seen_by(ESTIMATORS[name])
+    return "".join(_episode(one, results[name].value) for one in influential(problem, results[name]))
+
+
+def _episode(told: Told, value: float) -> str:
+    rows = "".join(_step(one) for one in told.steps)
+    heads = ("step", "state", "done", "the policy would do", "experts expect", "reward", "still on path")
+    summary = (
+        f"Episode {told.episode}: return {number(told.achieved)}, weight {told.weight:.2g} times the mean; without it "
+        f"the estimate would be about {number(value - told.moves)}"
+    )
+    return (
+        f'<details><summary>{escape(summary)}</summary><div class="wide" tabindex="0" role="region" '
+        f'aria-label="Episode {escape(str(told.episode))}"><table><thead><tr>'
+        + "".join(f'<th scope="col">{head}</th>' for head in heads)
+        + f"</tr></thead><tbody>{rows}</tbody></table></div></details>"
+    )
+
+
+def _step(one: Step) -> str:
+    chosen = ", ".join(f"{escape(str(action))} {_share(prob)}" for action, prob in one.chosen) or "-"
+    answers = ", ".join(f"{escape(str(action))}: {number(value)}" for action, value in one.answers) or "-"
+    done = "-" if one.action is None else escape(str(one.action))
+    agrees = one.action is None or any(action == one.action for action, _ in one.chosen)
+    mark = done if agrees else f"{done} <small>(left)</small>"
+    return (
+        f'<tr><th scope="row">{one.step}</th><td>{escape(str(one.state))}</td><td>{mark}</td><td>{chosen}</td>'
+        f'<td>{answers}</td><td class="number">{one.reward:g}</td><td class="number">{_share(one.follows)}</td></tr>'
+    )
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 or share == 0 else f"{share:.1%}"
+
+
+def methods(settings: Mapping[str, Any], estimators: Sequence[str]) -> str:
+    """What was computed and how."""
+    told = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in settings.items()
+    }
+    listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in told.items() if value)
+    meanings = "".join(f"<dt>{escape(name)}</dt><dd>{escape(ESTIMATORS[name].meaning)}</dd>" for name in estimators)
+    return f"<h3>Settings</h3><dl>{listed}</dl><h3>Estimators</h3><dl>{meanings}</dl>"
+
+
+def items(lines: Sequence[str]) -> str:
+    """A list."""
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else "<p>None.</p>"
+
+
+def _way_out(text: str) -> str:
+    return f" <strong>{escape(text)}</strong>" if text else ""
