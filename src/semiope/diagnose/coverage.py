@@ -60,7 +60,8 @@ def _finding(problem: Problem, lacking: Floats, by: str, *, matters: bool) -> Fi
     name = f"decisions without support {by}"
     rule = f"amber above 0, red above {LACKING.red:.0%}" if matters else "for information: answers are used"
     if mass <= NEGLIGIBLE:
-        return Finding(name, light, "0%", rule, "Everything that the policy would do was done or answered for.")
+        done = "has support by the logs" + (", by answers, or by both" if by == "by logs and answers" else "")
+        return Finding(name, light, "0%", rule, f"Everything that the policy would do {done}.")
     cells = problem.evidence.cells
     states = problem.evidence.logbook.episodes.states
     per_state = np.bincount(cells.state, weights=lacking.sum(axis=1), minlength=len(states))

@@ -6,7 +6,8 @@ import math
 from typing import NamedTuple
 
 from semiope.diagnose.weight import tail_index, top_share
-from semiope.estimate.result import Estimate
+from semiope.errors import count
+from semiope.estimate.result import EpisodeValues, Estimate
 
 GREEN, AMBER, RED = "green", "amber", "red"
 ORDER = (GREEN, AMBER, RED)
@@ -51,7 +52,7 @@ def worst(lights: list[str]) -> str:
 # 90% of datasets for most policies of the sepsis world.
 ESS_SHARE = Rule(amber=0.5, red=0.2)
 ESS = Rule(amber=100, red=30, form="{:.0f}")
-TOP = Rule(amber=0.05, red=0.1)
+TOP = Rule(amber=5, red=10, form="{:.0f} times")
 TAIL = Rule(amber=0.5, red=0.7, form="{:.1f}")
 AVERAGE = Rule(amber=0.02, red=0.1)
 
@@ -69,16 +70,25 @@ def judge_weights(estimate: Estimate) -> list[Finding]:
             "" if light == GREEN else listen,
         )
     ]  # fmt: skip
-    share = top_share(estimate.normalizers)
-    light = TOP.light(share)
-    found.append(
-        Finding(
-            "weight of the heaviest 1%", light, f"{share:.0%}", str(TOP),
-            f"The {max(1, math.ceil(0.01 * n)):,} episodes that count most carry {share:.0%} of the weight; "
-            "if all counted the same, it would be 1%.",
-            "" if light == GREEN else f"Look at these episodes: one mistake among them moves the estimate. {listen}",
-        )
+    return [*found, _judge_top(estimate, listen), _judge_tail(estimate, listen)]
+
+
+def _judge_top(estimate: Estimate, listen: str) -> Finding:
+    top = top_share(estimate.normalizers)
+    light = TOP.light(top.share / top.even)
+    sentence = (
+        f"{top.share:.0%} of the weight lies on the {count(top.episodes, 'episode')} that weigh most; if all counted "
+        f"the same, it would be {top.even:.0%}."
+    )
+    return Finding(
+        "weight of the heaviest 1%", light, "-" if math.isnan(top.share) else f"{top.share:.0%}",
+        f"{TOP} what it would be if all counted the same",
+        "No episode has any weight." if math.isnan(top.share) else sentence,
+        "" if light == GREEN else f"Look at these episodes: one mistake among them moves the estimate. {listen}",
     )  # fmt: skip
+
+
+def _judge_tail(estimate: Estimate, listen: str) -> Finding:
     index = tail_index(estimate.normalizers)
     light = TAIL.light(index) if not math.isinf(index) else GREEN if index < 0 else RED
     meaning = {
@@ -89,21 +99,18 @@ def judge_weights(estimate: Estimate) -> list[Finding]:
         RED: "The tail of the weights is so heavy that their variance may be infinite: an interval says little.",
     }
     shown = "none" if math.isinf(index) and index < 0 else "-" if math.isnan(index) else f"{index:.2f}"
-    found.append(
-        Finding("tail of the weights", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen)
-    )
-    return found
+    return Finding("tail of the weights", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen)
 
 
 def judge_average(estimate: Estimate) -> Finding:
     """Ratios average one if the behaviour policy and the support are right."""
-    ratios = estimate.normalizers
-    mean = float(ratios.mean()) * 2.0**estimate.per_episode.normalizer_exponent
-    error = float(ratios.std(ddof=1)) / len(ratios) ** 0.5 if len(ratios) > 1 else math.nan
+    ratios = Estimate("", "", EpisodeValues(estimate.normalizers, estimate.normalizers, estimate.per_episode[3]))
+    mean, error = ratios.value, ratios.std_error
     beyond = max(abs(mean - 1) - 3 * error, 0.0) if math.isfinite(mean) else math.inf
     light = AVERAGE.light(beyond)
+    form = ".3f" if abs(mean) < 1e6 else ".3g"
     return Finding(
-        "mean of the ratios", light, f"{mean:.3f} +- {error:.3f}",
+        "mean of the ratios", light, f"{mean:{form}} +- {error:{form}}",
         f"off 1 by more than three standard errors: {AVERAGE}",
         "Ratios should average 1, and do." if light == GREEN else
         "Ratios should average 1, and do not: actions of the new policy have no support, or the behaviour policy used "

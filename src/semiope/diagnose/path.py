@@ -9,7 +9,7 @@ import numpy as np
 from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.diagnose.findings import GREEN, Finding, Rule
-from semiope.estimate.problem import Problem
+from semiope.estimate.problem import Problem, Slab, behavior
 from semiope.policies.lookup import safe_ratio
 
 ON_PATH = Rule(amber=0.5, red=0.1)
@@ -21,6 +21,9 @@ SHOWN = 5
 class Path(NamedTuple):
     """`follows` is the probability, by step, that the policy has done so far what was logged, given that the episode
     gets there; `share` the part of an episode's decisions up to which it does so, in the mean.
+
+    Where both act by chance, they agree as often as they can: with probability min(1, pi_e / pi_b) on the action taken.
+    A policy that is today's so never leaves the path.
     """
 
     follows: Floats
@@ -33,17 +36,14 @@ def logged_path(problem: Problem) -> Path:
     follows, there = np.zeros((2, int(episodes.lengths.max())))
     share = 0.0
     for slab in problem.slabs():
-        probs = frozen(slab.evaluation_taken())
-        share += _follow(probs, frozen(slab.decided), frozen(slab.offsets), follows, there)
+        share += _follow(frozen(_agreeing(slab)), frozen(slab.decided), frozen(slab.offsets), follows, there)
     return Path(safe_ratio(follows, there), share / episodes.n_episodes)
 
 
 def judge_path(problem: Problem, *, listens: bool) -> Finding:
     """How much of the logs speaks of the policy; `listens`: answers take over where it leaves them."""
     share = logged_path(problem).share
-    light = ON_PATH.light(share)
-    if listens and light != GREEN:
-        light = GREEN
+    light = GREEN if listens else ON_PATH.light(share)
     then = "Where it leaves them, the experts' answers take over." if listens else "After that, nothing was logged."
     return Finding(
         "steps on the logged path", light, f"{share:.0%}",
@@ -104,8 +104,13 @@ def _path_weights(problem: Problem) -> Floats:
     """Per row, the probability that the policy would have done all that was logged before it."""
     found = np.empty(problem.evidence.logbook.episodes.n_steps)
     for slab in problem.slabs():
-        _reach(frozen(slab.evaluation_taken()), frozen(slab.offsets), found[slab.rows])
+        _reach(frozen(_agreeing(slab)), frozen(slab.offsets), found[slab.rows])
     return found
+
+
+def _agreeing(slab: Slab) -> Floats:
+    """Per row, the probability that the policy would have done what was done, 1 where there was no decision."""
+    return np.minimum(slab.ratio_taken(behavior), 1.0)
 
 
 @compiled

@@ -13,8 +13,8 @@ from semiope.estimate.passes import Recipe
 from semiope.estimate.problem import Problem
 from semiope.estimate.scan import NOTHING
 
-# Products of ratios beyond this have left all proportion, and their squares the range of numbers.
-LARGEST = 1e150
+# Products of ratios beyond this have left all proportion, and sums of their squares the range of numbers.
+LARGEST = 1e140
 # The tail of weights is judged by this share of episodes, but not by more than 3 sqrt(n), as Vehtari et al. (2024) do.
 TAIL = 0.2
 FEWEST_IN_TAIL = 5
@@ -33,23 +33,32 @@ def weights_by_step(problem: Problem, recipe: Recipe) -> StepWeights:
     """Follow the weights of an estimator from the first step on; an episode that has ended keeps its weight."""
     episodes = problem.evidence.logbook.episodes
     horizon = int(episodes.lengths.max())
-    sums = np.zeros((3, horizon + 1))
+    going, gone = np.zeros((2, horizon)), np.zeros((3, horizon + 1))
     for slab in problem.slabs():
         terms = recipe.terms(slab)
         weight = np.ones(slab.last - slab.first) if terms.weight is None else terms.weight
         k = NOTHING if terms.k is None else terms.k
-        _forward(frozen(terms.f), frozen(k), frozen(slab.offsets), frozen(weight), *sums)
+        _forward(frozen(terms.f), frozen(k), frozen(slab.offsets), frozen(weight), *going, *gone)
     # What was noted where episodes ended holds from there on.
-    mass, squares = np.cumsum(sums[0])[:horizon], np.cumsum(sums[1])[:horizon]
+    mass, squares, ended = np.cumsum(gone, axis=1)[:, :horizon]
+    mass, squares = mass + going[0], squares + going[1]
     ess = np.divide(mass**2, squares, out=np.zeros(horizon), where=squares > 0)
-    return StepWeights(ess, 1 - np.append(0, np.cumsum(sums[2])[: horizon - 1]) / episodes.n_episodes)
+    return StepWeights(ess, 1 - ended / episodes.n_episodes)
 
 
-def top_share(weights: Floats, share: float = 0.01) -> float:
-    """Share of the weight that lies on the heaviest share of episodes, of which there is at least one."""
+class Top(NamedTuple):
+    """So many of the heaviest episodes carry this share of the weight; `even` would be theirs if all counted alike."""
+
+    episodes: int
+    share: float
+    even: float
+
+
+def top_share(weights: Floats, share: float = 0.01) -> Top:
+    """What lies on the heaviest share of episodes, of which there is at least one; NaN if there is no weight at all."""
     total = float(weights.sum())
     n = max(1, math.ceil(share * len(weights)))
-    return float(np.sort(weights)[-n:].sum()) / total if total > 0 else math.nan
+    return Top(n, float(np.sort(weights)[-n:].sum()) / total if total > 0 else math.nan, n / len(weights))
 
 
 def tail_index(weights: Floats) -> float:
@@ -64,10 +73,12 @@ def tail_index(weights: Floats) -> float:
     ordered = np.sort(weights)
     if size < FEWEST_IN_TAIL:
         return math.nan
-    if ordered[-1] <= FAR * float(ordered.mean()):
+    largest = float(ordered[-1])
+    if largest <= FAR * float(ordered.mean()):
         return -math.inf
-    above = ordered[-size:] - float(ordered[-size - 1])
-    return _pareto_shape(above[above > 0])
+    above = (ordered[-size:] - float(ordered[-size - 1])) / largest
+    # What lies so close to the cut tells nothing of the tail, but would leave the range of numbers.
+    return _pareto_shape(np.maximum(above[above > 0], 1e-100))
 
 
 def _pareto_shape(x: Floats) -> float:
@@ -89,17 +100,20 @@ def _pareto_shape(x: Floats) -> float:
 
 @compiled
 def _forward(
-    f: Floats, k: Floats, offsets: Integers, weight: Floats, mass: Floats, squares: Floats, ended: Floats
-) -> None:
-    """Note by how much weights, and their squares, change at each step."""
+    f: Floats, k: Floats, offsets: Integers, weight: Floats, mass: Floats, squares: Floats, last_mass: Floats,
+    last_squares: Floats, ended: Floats,
+) -> None:  # fmt: skip
+    """Sum weights, and their squares, at each step; behind their last step, the last ones of episodes that ended."""
     for i in range(len(offsets) - 1):
-        product, told, before = weight[i], 0.0, 0.0
+        product, told, now = weight[i], 0.0, 0.0
         for row in range(offsets[i], offsets[i + 1]):
             t = row - offsets[i]
             told += product * k[row] if len(k) else 0.0
             product = min(product * f[row], LARGEST)
             now = min(product + told, LARGEST)
-            mass[t] += now - before
-            squares[t] += now * now - before * before
-            before = now
-        ended[offsets[i + 1] - offsets[i] - 1] += 1.0
+            mass[t] += now
+            squares[t] += now * now
+        length = offsets[i + 1] - offsets[i]
+        last_mass[length] += now
+        last_squares[length] += now * now
+        ended[length] += 1.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from semiope._random import Seed
 from semiope.errors import OptionError
 from semiope.estimate.registry import ESTIMATORS, canonical
-from semiope.pipeline.results import Results
+from semiope.pipeline.results import HEADLINES, Results
 from semiope.uncertainty.comparison import Comparison
 
 
@@ -27,13 +28,16 @@ def compare(
     seed
         Of the resamples that ranks and simultaneous intervals come from.
     """
-    several = {results.policy: results} if isinstance(results, Results) else dict(results)
-    if not several or not all(isinstance(one, Results) for one in several.values()):
+    several: Any = {results.policy: results} if isinstance(results, Results) else results
+    if not isinstance(several, Mapping) or not several or not all(isinstance(one, Results) for one in several.values()):
         raise OptionError("compare: give what so.evaluate returns, for one policy or for several by name.")
-    first = next(iter(several.values()))
-    name = first.headline if estimator is None else canonical(estimator)
+    first: Results = next(iter(several.values()))
     if any(one.origin.episodes is not first.origin.episodes for one in several.values()):
         raise OptionError("compare: the results come from different episodes. Evaluate all policies in one call.")
+    if len({one.origin.options["gamma"] for one in several.values()}) > 1:
+        raise OptionError("compare: the results have different discount factors. Evaluate all policies with one gamma.")
+    common = (name for name in HEADLINES if all(name in one for one in several.values()))
+    name = next(common, first.headline) if estimator is None else canonical(estimator)
     if ESTIMATORS[name].naive:
         raise OptionError(f"compare: {name} is biased by design, and nothing can be decided by it. Use another.")
     return Comparison({policy: one[name] for policy, one in several.items()}, first.origin.observed, alpha, seed)

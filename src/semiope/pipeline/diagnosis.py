@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from semiope._random import Seed
 from semiope._tables import as_table
 from semiope.diagnose.annotators import judge_annotators
 from semiope.diagnose.behavior import judge_behavior
@@ -17,7 +18,7 @@ from semiope.diagnose.path import judge_path, judge_thin
 from semiope.diagnose.quality import annotator_quality
 from semiope.diagnose.shuffle import judge_shuffled
 from semiope.diagnose.steps import judge_steps
-from semiope.errors import OptionError
+from semiope.errors import NotEstimatedError, OptionError, nearest
 from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, Estimator, canonical
@@ -25,6 +26,10 @@ from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
+_BIASED = Finding(
+    "estimator", RED, "naive", "red for naive estimators", "It takes annotations for data, and is biased by design.",
+    "Use c-pdis.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +41,12 @@ class Diagnosis(Sequence[Finding]):
     findings: list[Finding]
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, str):
-            return next(one for one in self.findings if one.name == place)
-        return self.findings[place]
+        if not isinstance(place, str):
+            return self.findings[place]
+        by_name = {one.name: one for one in self.findings}
+        if place not in by_name:
+            raise NotEstimatedError(f"no finding {place!r} here, only {', '.join(by_name)}.{nearest(place, by_name)}")
+        return by_name[place]
 
     def __len__(self) -> int:
         return len(self.findings)
@@ -93,7 +101,7 @@ def _modelled(kind: Estimator) -> bool:
     return kind.recipe.terms is nothing
 
 
-def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: int = 0) -> Any:
+def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: Seed = 0) -> Any:
     """Judge the estimates of a policy: lights, what they mean, and the way out; of several by name if given a dict.
 
     Parameters
@@ -115,10 +123,10 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     estimate, kind = results[name], ESTIMATORS[name]
     problem = results.origin.weighed.seen_by(kind)
     listens = len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
-    findings = []
+    findings = [_BIASED] if kind.naive else []
     if not _modelled(kind):
         findings += judge_weights(estimate)
-        if not kind.recipe.per_step:
+        if not kind.recipe.per_step and not kind.naive:
             findings += [judge_average(estimate), judge_steps(problem, kind.recipe)]
     findings += [
         judge_path(problem, listens=listens),
@@ -150,12 +158,11 @@ def _answers(results: Results, kind: Estimator) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: int) -> Iterator[Finding]:
-    yield placebo(results, name)
+def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: Seed) -> Iterator[Finding]:
+    yield placebo(results)
     answers = results.origin.annotations
     if not listens or answers is None:
         return
-    if not ESTIMATORS[name].recipe.critic:
-        yield judge_shuffled(problem, ESTIMATORS[name].recipe, results[name], seed)
+    yield judge_shuffled(problem, seed)
     if answers.annotator is not None and len(set(answers.annotator.to_pylist())) > 1:
         yield leave_one_out(results, name)

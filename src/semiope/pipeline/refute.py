@@ -7,38 +7,71 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, Integers
 from semiope.data.annotations import Annotations
-from semiope.diagnose.findings import GREEN, Finding, Rule
+from semiope.diagnose.findings import AMBER, GREEN, Finding, Rule
 from semiope.errors import SupportError
-from semiope.estimate.registry import ESTIMATORS
+from semiope.estimate.evidence import Evidence
+from semiope.estimate.result import EpisodeValues, Estimate
+from semiope.estimate.scan import Scaled, Terms, scan
 from semiope.pipeline.evaluate import again
 from semiope.pipeline.results import Results
-from semiope.policies.behavior import estimate_behavior
+from semiope.policies.lookup import safe_ratio
 
+# By chance alone the placebo is as far off as its standard errors say; leaving out an annotator is no matter of chance.
+PLACEBO = Rule(amber=2.0, red=3.0, form="{:.0f}")
 APART = Rule(amber=1.0, red=2.0, form="{:.0f}")
 
 
-def placebo(results: Results, estimator: str) -> Finding:
-    """Evaluate the policy that acted, as counted from the logs: it must be worth what was observed.
+def placebo(results: Results) -> Finding:
+    """Evaluate by pdis the policy that acted, as counted from the logs: it must be worth what was observed.
 
     Answers are left out, since they speak of the new policy.
     """
-    run, plain = results.origin, ESTIMATORS[estimator].plain or estimator
-    plain = plain if ESTIMATORS[plain].support == "logged" else "pdis"
-    policy = estimate_behavior(run.episodes, cell=run.weighed.problem.evidence.cells.kind)
-    found = again(results, policy=policy, annotations=None, estimators=plain, repair=None, weights="equal")[plain]
-    observed = run.observed
-    error = float(np.hypot(observed.std_error, 1e-9 * max(abs(observed.value), 1e-300)))
-    apart = abs(found.value - observed.value) / error
-    light = APART.light(apart)
+    problem, observed = results.origin.weighed.problem, results.origin.observed
+    n, ratio = len(observed.values), _ratios_of_placebo(problem.evidence)
+    values, ratios = Scaled.empty(n), Scaled.empty(n)
+    for slab in problem.slabs():
+        here = (slab.first, slab.last)
+        scan(slab.reward, slab.offsets, problem.gamma, Terms(ratio[slab.rows]), values.part(*here), ratios.part(*here))
+    scaled, exponent = values.on_common_scale()
+    found = Estimate("placebo", "pdis", EpisodeValues(scaled, observed.normalizers, exponent))
+    rounding = 1e-9 * max(float(np.abs(problem.no_critic.reward).max()), 1e-290)
+    apart = abs(found.value - observed.value) / max(float(np.hypot(observed.std_error, found.std_error)), rounding)
+    light = PLACEBO.light(apart)
     return Finding(
         "placebo: today's policy", light, f"{found.value:.4g} against {observed.value:.4g}",
-        f"{APART} standard errors apart",
+        f"{PLACEBO} standard errors apart",
         f"Evaluated like the new one, the policy that acted comes to {found.value:.4g}; {observed.value:.4g} was "
         f"observed{' as it must' if light == GREEN else ': these should be the same'}.",
         "" if light == GREEN else "The behaviour policy given or logged is not the one that acted: behavior='count'.",
     )  # fmt: skip
+
+
+def _ratios_of_placebo(evidence: Evidence) -> Floats:
+    """Per row, the share of other episodes' decisions in the cell that took the same action, over the pi_b used.
+
+    An episode must not count itself: where cells are seldom visited, it would seem to do the usual. 1 where no other
+    episode made a decision, and everywhere if pi_b is itself counted.
+    """
+    episodes, cells, n_actions = evidence.logbook.episodes, evidence.cells, len(evidence.logbook.actions)
+    found, decided = np.ones(episodes.n_steps), episodes.action >= 0
+    if evidence.behavior.origin == "counted":
+        return found
+    cell, action = cells.of_row[decided], episodes.action[decided]
+    here = np.repeat(np.arange(episodes.n_episodes), episodes.lengths)[decided] * len(cells) + cell
+    others = evidence.counts.sum(axis=1)[cell] - _times(here)
+    alike = evidence.counts[cell, action] - _times(here * n_actions + action)
+    stated = evidence.behavior.lookup.taken(slice(0, episodes.n_steps))[decided]
+    found[decided] = np.where(others > 0, safe_ratio(alike, others) / stated, 1.0)
+    return found
+
+
+def _times(keys: Integers) -> Integers:
+    """How often each key occurs, at each of its places."""
+    _, place, times = np.unique(keys, return_inverse=True, return_counts=True)
+    found: Integers = times[place]
+    return found
 
 
 class LeftOut(NamedTuple):
@@ -68,11 +101,15 @@ def annotators_left_out(results: Results, estimator: str) -> LeftOut:
 def leave_one_out(results: Results, estimator: str) -> Finding:
     """Whether the estimate hangs on one annotator."""
     found, own = annotators_left_out(results, estimator), results[estimator]
-    apart = float(np.max(np.abs(found.values - own.value))) / own.std_error if len(found.values) else np.nan
+    name, rule = "leaving out one annotator", f"{APART} standard errors"
+    if not len(found.values):
+        return Finding(name, AMBER, "-", rule, f"{estimator} needs the answers of all, and cannot do without any.")
+    far = float(np.max(np.abs(found.values - own.value)))
+    apart = far / max(own.std_error, 1e-9 * abs(own.value), 1e-300)
     light = APART.light(apart)
     listed = ", ".join(f"{name} {value:.4g}" for name, value in zip(found.annotators, found.values, strict=True))
     return Finding(
-        "leaving out one annotator", light, f"{apart:.1f} standard errors", f"{APART} standard errors",
+        name, light, f"{apart:.1f} standard errors", rule,
         f"Without each of them in turn the estimate is: {listed} (all: {own.value:.4g}). Clustered by annotator, its "
         f"standard error is {float(np.hypot(own.std_error, found.std_error)):.2g} instead of {own.std_error:.2g}.",
         "" if light == GREEN else "Look at that annotator's bias and noise; pool answers with repair='pool'.",

@@ -54,7 +54,9 @@ class Sums(NamedTuple):
         """Standard errors of the ratios by the delta method, in each resample."""
         ratio = self.ratios
         squares = np.maximum(self.xx - 2 * ratio * self.xy + ratio**2 * self.yy, 0.0)
-        found: Floats = np.sqrt(squares) / np.abs(self.y)
+        found: Floats = np.divide(
+            np.sqrt(squares), np.abs(self.y), out=np.full(len(self.y), math.nan), where=self.y != 0
+        )
         return found
 
 

@@ -15,16 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
 from semiope._tables import as_table
-from semiope.errors import OptionError, SchemaError, nearest
-from semiope.estimate.result import Estimate
-from semiope.uncertainty.bootstrap import resampled
+from semiope.errors import NotEstimatedError, OptionError, SchemaError, nearest
+from semiope.estimate.result import Estimate, standard_error
+from semiope.uncertainty.bootstrap import RESAMPLES, resampled
 from semiope.uncertainty.intervals import Interval, check_alpha
 
 # Ranks are given with the range that holds this share of resamples.
 RANKS = 0.9
+# Estimates beyond this have left all proportion, and their squares the range of numbers.
+LARGEST = 1e100
+# What scatters less than this, measured by what episodes bring, is rounding.
+ROUNDING = 1e-10
 
 
 class Difference(NamedTuple):
@@ -37,7 +41,7 @@ class Difference(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where a policy stands: its estimate, its difference to today's, its rank from 1 on.
+    """Where a policy stands: its estimate, its difference to today's, its rank from 1 on (equals share theirs).
 
     `interval` and `difference` hold for this policy alone; `simultaneous` and `together` (the difference's) hold for
     all policies at once. `better`: better than today's, with an error probability of at most alpha for this policy;
@@ -78,12 +82,15 @@ class Comparison(Mapping[str, Standing]):
         if min(lengths) < 2:
             raise SchemaError("compare: there is only one episode, and a comparison needs at least two.")
         for name, one in self.estimates.items():
-            if not math.isfinite(one.value):
-                raise SchemaError(f"compare: the estimate of policy {name!r} is no number ({one.value}). Leave it out.")
+            if not abs(one.value) < LARGEST or not one.std_error < LARGEST:
+                raise SchemaError(
+                    f"compare: the estimate of policy {name!r} is no number that can be compared ({one.value:.4g} +- "
+                    f"{one.std_error:.4g}). Leave it out, or use a self-normalised estimator or annotations."
+                )
 
     def __getitem__(self, policy: str) -> Standing:
         if policy not in self.standings:
-            raise OptionError(f"no policy {policy!r} was compared.{nearest(str(policy), self.estimates)}")
+            raise NotEstimatedError(f"no policy {policy!r} was compared.{nearest(str(policy), self.estimates)}")
         return self.standings[policy]
 
     def __iter__(self) -> Iterator[str]:
@@ -109,28 +116,26 @@ class Comparison(Mapping[str, Standing]):
 
     def between(self, one: str, other: str) -> Difference:
         """The value of one policy minus that of another."""
-        return _difference(self[one].value - self[other].value, self._of(one) - self._of(other), self.alpha)
+        first, second = (self.estimates[self[name].policy] for name in (one, other))
+        return _difference(first, second, self.alpha)
 
     @cached_property
     def standings(self) -> dict[str, Standing]:
         """All policies, best first."""
         names = list(self.estimates)
-        order = np.argsort([-self.estimates[name].value for name in names], kind="stable")
-        differences = [
-            _difference(self.estimates[name].value - self.today.value, self._of(name) - self._today, self.alpha)
-            for name in names
-        ]
-        ratios = np.array([_resampled(one, self.seed) for one in self.estimates.values()])
-        off = ratios - _resampled(self.today, self.seed)
-        errors = np.array([one.std_error for one in self.estimates.values()])
-        wide = self._factor(np.abs(_standardised(ratios, errors)))
-        paired = _standardised(off, np.array([one.std_error for one in differences]))
-        wider, above = self._factor(np.abs(paired)), self._factor(paired, sides=1)
-        ranks = 1 + np.argsort(np.argsort(-ratios, axis=0, kind="stable"), axis=0, kind="stable")
-        ends = np.quantile(ranks, ((1 - RANKS) / 2, (1 + RANKS) / 2), axis=1, method="nearest")
+        values = np.array([one.value for one in self.estimates.values()])
+        differences = [_difference(one, self.today, self.alpha) for one in self.estimates.values()]
+        # All policies see the same resamples; a generator would give each its own.
+        seed = int(self.seed.integers(2**63)) if isinstance(self.seed, np.random.Generator) else self.seed
+        ratios = np.array([_resampled(one, seed) for one in self.estimates.values()])
+        pivots = np.array([_pivots(one, None, seed) for one in self.estimates.values()])
+        paired = np.array([_pivots(one, self.today, seed) for one in self.estimates.values()])
+        wide, wider, above = self._factor(np.abs(pivots)), self._factor(np.abs(paired)), self._factor(paired, sides=1)
+        place = _ranks(values[:, None])[:, 0]
+        ends = np.quantile(_ranks(ratios), ((1 - RANKS) / 2, (1 + RANKS) / 2), axis=1, method="nearest")
         first = (ratios == ratios.max(axis=0)) / (ratios == ratios.max(axis=0)).sum(axis=0)
         found = {}
-        for rank, i in enumerate(map(int, order)):
+        for i in map(int, np.argsort(-values, kind="stable")):
             estimate, difference = self.estimates[names[i]], differences[i]
             found[names[i]] = Standing(
                 policy=names[i],
@@ -142,27 +147,19 @@ class Comparison(Mapping[str, Standing]):
                 together=_around(difference.value, wider * difference.std_error),
                 better=difference.p_value <= self.alpha,
                 surely=difference.value > above * difference.std_error,
-                rank=rank + 1,
+                rank=int(place[i]),
                 ranks=Interval(*map(float, ends[:, i])),
                 best=float(first[i].mean()),
             )
         return found
 
-    def _factor(self, deviations: Floats, *, sides: int = 2) -> float:
-        """How many standard errors hold for all policies at once: a quantile of the largest deviation.
+    def _factor(self, pivots: Floats, *, sides: int = 2) -> float:
+        """How many standard errors hold for all policies at once: a quantile of the largest pivot.
 
         Not less than Student's for one policy, which the quantile of so many resamples may miss.
         """
-        largest = deviations.max(axis=0)
         single = _student(len(self.today.values), 1 - self.alpha / sides)
-        return max(single, float(np.quantile(largest, 1 - self.alpha)))
-
-    def _of(self, policy: str) -> Floats:
-        return self.estimates[policy].influence
-
-    @cached_property
-    def _today(self) -> Floats:
-        return self.today.influence
+        return max(single, float(np.quantile(pivots.max(axis=0), 1 - self.alpha)))
 
     def rows(self) -> list[dict[str, object]]:
         """One row a policy, best first."""
@@ -198,14 +195,21 @@ class Comparison(Mapping[str, Standing]):
         return "\n".join(lines)
 
 
-def _difference(value: float, influence: Floats, alpha: float) -> Difference:
+def _difference(one: Estimate, other: Estimate, alpha: float) -> Difference:
     from scipy.special import stdtr
 
-    n = len(influence)
-    error = math.sqrt(float(np.square(influence).sum()) / (n * (n - 1)))
+    n, value, rounding = len(one.values), one.value - other.value, _rounding(one, other)
+    error = standard_error(one.influence - other.influence, np.ones(n))
+    if error <= rounding:
+        value, error = value if abs(value) > rounding else 0.0, 0.0
     half = _student(n, 1 - alpha / 2) * error
     p_value = float(stdtr(n - 1, -value / error)) if error else 0.0 if value > 0 else 1.0
     return Difference(value, error, _around(value, half), p_value)
+
+
+def _rounding(*estimates: Estimate) -> float:
+    """What is too little to tell estimates apart, by the size of what an episode adds to them."""
+    return ROUNDING * max(abs(one.value) + math.sqrt(len(one.values)) * one.std_error for one in estimates)
 
 
 def _student(n: int, level: float) -> float:
@@ -224,10 +228,22 @@ def _resampled(estimate: Estimate, seed: Seed) -> Floats:
     return np.where(np.isnan(ratios), estimate.value, ratios * estimate.scale)
 
 
-def _standardised(ratios: Floats, errors: Floats) -> Floats:
-    """Deviations from their mean in standard errors; 0 where nothing scatters."""
-    errors = errors[:, None]
-    found: Floats = np.divide(
-        ratios - ratios.mean(axis=1, keepdims=True), errors, out=np.zeros_like(ratios), where=errors > 0
-    )
+def _pivots(one: Estimate, other: Estimate | None, seed: Seed) -> Floats:
+    """How far resamples of an estimate or a difference are off, each in its own standard error: so skewness counts.
+
+    0 where nothing scatters.
+    """
+    influence = one.influence if other is None else one.influence - other.influence
+    ones = np.ones(len(influence))
+    if standard_error(influence, ones) <= _rounding(one, *([] if other is None else [other])):
+        return np.zeros(RESAMPLES)
+    sums = resampled(influence, ones, one.keys, seed=seed, squares=True)
+    return np.divide(sums.ratios, sums.errors, out=np.zeros(RESAMPLES), where=sums.errors > 0)
+
+
+def _ranks(values: Floats) -> Integers:
+    """Ranks from 1 on of the rows in each column, the largest first; those that are equal share the better rank."""
+    ordered = np.sort(values, axis=0)
+    behind = [np.searchsorted(column, row, side="right") for column, row in zip(ordered.T, values.T, strict=True)]
+    found: Integers = 1 + len(values) - np.array(behind).T
     return found

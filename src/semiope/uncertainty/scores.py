@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 
 import numpy as np
 
@@ -25,15 +26,19 @@ def scores(
     with a `threshold` that an estimate must reach for its policy to be called better and the `true_threshold` that its
     value must reach for it to be (what is achieved today, as estimated and in truth), `accuracy`, `fpr` and `fnr`.
     """
-    strangers = sorted(set(map(str, estimates)) ^ set(map(str, truth)))
-    if strangers or not estimates:
-        raise SchemaError(f"scores: estimates and truth must be of the same policies; not so: {strangers[:3]}.")
+    if not estimates:
+        raise SchemaError("scores: there are no estimates.")
+    strangers = sorted(map(repr, set(estimates) ^ set(truth)))
+    if strangers:
+        raise SchemaError(
+            f"scores: estimates and truth must be of the same policies; not so: {', '.join(strangers[:3])}."
+        )
     guess = np.array([float(estimates[name]) for name in estimates])
     true = np.array([float(truth[name]) for name in estimates])
     order = np.argsort(-guess, kind="stable")
     found = {"rmse": float(np.sqrt(np.mean((guess - true) ** 2))), "spearman": rank_correlation(guess, true)}
     for k in top:
-        if k < 1:
+        if not isinstance(k, Integral) or k < 1:
             raise OptionError(f"scores: the best {k} are none. Use 1, 2, 3 ...")
         found[f"regret@{k}"] = float(true.max() - true[order[:k]].max())
     if (threshold is None) != (true_threshold is None):
