@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def test_by_hand_on_a_bandit() -> None:
         ("c-pdis", {"returns": (0, 0.5)}, "is not between 0 and 0.5"),
     ],
 )
-def test_what_is_refused(results: so.Results, name: str, options: dict[str, tuple[float, float]], message: str) -> None:
+def test_what_is_refused(results: so.Results, name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises((so.OptionError, so.SchemaError), match=message):
         results.lower_bound(name, **options)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose.annotators import judge_annotators
-from semiope.diagnose.findings import AMBER, GREEN, RED, Finding
-from semiope.diagnose.quality import annotator_quality
+from semiope.diagnostics.annotators import judge_annotators
+from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding
+from semiope.diagnostics.quality import annotator_quality
 from semiope.domains import bandit
 
 WORLD = bandit.two_state((1.0, 2.0), (0.5, 0.5))
