@@ -56,7 +56,9 @@ def judge_models(problem: Problem, names: Sequence[str]) -> list[str]:
     ]
 
 
-def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupported: float) -> list[str]:
+def judge_normalizers(
+    policy: str, estimates: Mapping[str, Estimate], unsupported: float, *, counted: bool
+) -> list[str]:
     """Warn where ratios with annotations do not average one, as they should if the augmented policy were right.
 
     `unsupported` is the mass of the policy without support: it explains as much, and has a warning of its own.
@@ -69,10 +71,11 @@ def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupporte
         error = float(estimate.normalizers.std(ddof=1)) / len(estimate.normalizers) ** 0.5
         if math.isfinite(mean) and abs(mean - 1) > unsupported + max(DEVIATIONS * error, NOTICEABLE):
             also = f"{ESTIMATORS[name].normalized} or " if ESTIMATORS[name].normalized else ""
+            way_out = "finer states" if counted else "behavior='count'"
             messages.append(
                 f"policy {policy!r}: the ratios of {name} average {mean:.3g} where 1 is expected: it is biased. "
                 "The mean split weights are counted, and for actions of the behaviour policy that were not logged in a "
-                f"state they are not known. Use {also}behavior='count'."
+                f"state they are not known. Use {also}{way_out}."
             )
     return messages
 

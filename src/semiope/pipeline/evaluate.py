@@ -183,7 +183,8 @@ def _evaluate_one(
     messages = [*doubts, *messages, *judge_propensities(problem, names)]
     messages += judge_models(problem, names)
     messages += judge_numbers(problem.name, estimates)
-    messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0))
+    counted = problem.evidence.behavior.origin == "counted"
+    messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0), counted=counted)
     for message in messages:
         warnings.warn(StatisticalWarning(message), stacklevel=3)
     annotations = problem.annotations
