@@ -18,7 +18,7 @@ from functools import cache, partial
 import numpy as np
 
 import semiope as so
-from semiope.diagnose.findings import RED
+from semiope.diagnostics.findings import RED
 from semiope.domains import bandit, sepsis
 from semiope.domains.world import World
 from semiope.errors import quietly

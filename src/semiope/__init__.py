@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from semiope.models.empirical import empirical_mdp
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
-    from semiope.pipeline import Results, compare, diagnose, evaluate, refitted
+    from semiope.pipeline import Results, clustered, compare, diagnose, evaluate, refitted
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
     from semiope.reporting import plot
@@ -61,6 +61,7 @@ _HOME = {
     "Results": "pipeline",
     "report": "reporting.html",
     "plot": "reporting.plot",
+    "clustered": "pipeline",
     "compare": "pipeline",
     "diagnose": "pipeline",
     "refitted": "pipeline",
@@ -94,6 +95,7 @@ __all__ = [
     "TabularMDP",
     "__version__",
     "annotate",
+    "clustered",
     "compare",
     "diagnose",
     "empirical_mdp",

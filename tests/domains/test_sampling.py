@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import semiope as so
-from semiope.diagnose import sequential
-from semiope.diagnose.setting import Setting
+from semiope.diagnostics import sequential
+from semiope.diagnostics.setting import Setting
 from semiope.domains.world import World
 from semiope.models import sampling
 from tests.domains.worlds import NAMES, all_worlds

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose import theory
+from semiope.diagnostics import theory
 from semiope.paper import fig7, fig8, figures, heatmaps
 from semiope.paper.heatmaps import AS_RUN, GRID, Map, Place
 from semiope.paper.pieces import Pieces

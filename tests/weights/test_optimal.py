@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import semiope as so
-from semiope.diagnose import sequential, theory
+from semiope.diagnostics import sequential, theory
 from semiope.domains import bandit
 from semiope.weights.optimal import optimal_factors
 

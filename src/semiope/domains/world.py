@@ -15,7 +15,7 @@ from semiope._random import Seed
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
-from semiope.diagnose.setting import Setting
+from semiope.diagnostics.setting import Setting
 from semiope.domains.annotators import Annotator, annotate
 from semiope.errors import OptionError, nearest
 from semiope.models.tabular import TabularMDP
@@ -118,7 +118,7 @@ class World:
     def setting(self, policy: str | Policy, annotator: Annotator | None = None) -> Setting:
         """What theory says of this world: one annotator, weights split equally where there is an answer.
 
-        See `semiope.diagnose.theory` and `semiope.diagnose.sequential` for what can be asked of a setting.
+        See `semiope.diagnostics.theory` and `semiope.diagnostics.sequential` for what can be asked of a setting.
         """
         expert = annotator or Annotator()
         if np.ndim(expert.ratio) > 2:

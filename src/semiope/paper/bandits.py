@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats
-from semiope.diagnose import theory
+from semiope.diagnostics import theory
 from semiope.domains import bandit
 from semiope.domains.annotators import Annotator
 from semiope.domains.world import World

@@ -9,8 +9,8 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
-from semiope.diagnose import theory
-from semiope.diagnose.setting import Setting
+from semiope.diagnostics import theory
+from semiope.diagnostics.setting import Setting
 from semiope.domains.annotators import Annotator
 from semiope.errors import quietly
 from semiope.paper import figures, heatmaps

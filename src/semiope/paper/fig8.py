@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope.diagnose import theory
+from semiope.diagnostics import theory
 from semiope.paper import figures, heatmaps
 from semiope.paper.heatmaps import AS_RUN, AS_WRITTEN, REWARD_MEANS, REWARD_STD, Map, Place
 from semiope.paper.pages import Claim, Heading, Made, Points

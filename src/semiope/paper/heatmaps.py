@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import Booleans, Floats
-from semiope.diagnose.setting import Setting
+from semiope.diagnostics.setting import Setting
 from semiope.domains import bandit
 from semiope.domains.world import World
 from semiope.paper import figures

@@ -10,14 +10,14 @@ import numpy as np
 
 from semiope._random import Seed
 from semiope._tables import as_table
-from semiope.diagnose.annotators import judge_annotators
-from semiope.diagnose.behavior import judge_behavior
-from semiope.diagnose.coverage import LACKING, judge_coverage
-from semiope.diagnose.findings import AMBER, GREEN, RED, Finding, judge_average, judge_weights, worst
-from semiope.diagnose.path import judge_path, judge_thin
-from semiope.diagnose.quality import annotator_quality
-from semiope.diagnose.shuffle import judge_shuffled
-from semiope.diagnose.steps import judge_steps
+from semiope.diagnostics.annotators import judge_annotators
+from semiope.diagnostics.behavior import judge_behavior
+from semiope.diagnostics.coverage import LACKING, judge_coverage
+from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding, judge_average, judge_weights, worst
+from semiope.diagnostics.path import judge_path, judge_thin
+from semiope.diagnostics.quality import annotator_quality
+from semiope.diagnostics.shuffle import judge_shuffled
+from semiope.diagnostics.steps import judge_steps
 from semiope.errors import NotEstimatedError, OptionError, nearest
 from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.problem import Problem
@@ -26,6 +26,7 @@ from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
+_SETTLED = "for information: all is answered for, and the behaviour policy cancels"
 _BIASED = Finding(
     "estimator", RED, "naive", "red for naive estimators", "It takes annotations for data, and is biased by design.",
     "Use c-pdis.",
@@ -128,12 +129,11 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
         findings += judge_weights(estimate)
         if not kind.recipe.per_step and not kind.naive:
             findings += [judge_average(estimate), judge_steps(problem, kind.recipe)]
-    findings += [
-        judge_path(problem, listens=listens),
-        *judge_coverage(problem, listens=listens),
-        judge_thin(problem, listens=listens),
-    ]
-    findings.append(judge_behavior(problem.evidence))
+    findings += [judge_path(problem, listens=listens), *judge_coverage(problem, listens=listens)]
+    on_behavior = [judge_thin(problem, listens=listens), judge_behavior(problem.evidence)]
+    if listens and np.allclose(estimate.normalizers, 1, rtol=0, atol=1e-9):
+        on_behavior = [one._replace(light=GREEN, rule=_SETTLED, way_out="") for one in on_behavior]
+    findings += on_behavior
     if listens:
         findings += _answers(results, kind)
     if refute:

@@ -10,9 +10,9 @@ from typing import Any, overload
 from semiope._options import Progress, check_gamma
 from semiope._version import __version__
 from semiope.data.episodes import Episodes, read_episodes
-from semiope.diagnose.notes import notes_on
-from semiope.diagnose.numbers import judge_models, judge_normalizers, judge_numbers
-from semiope.diagnose.support import judge_propensities, judge_support
+from semiope.diagnostics.notes import notes_on
+from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
+from semiope.diagnostics.support import judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
 from semiope.estimate.evidence import Evidence, gather
 from semiope.estimate.passes import episode_values

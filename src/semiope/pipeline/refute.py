@@ -9,7 +9,7 @@ import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope.data.annotations import Annotations
-from semiope.diagnose.findings import AMBER, GREEN, Finding, Rule
+from semiope.diagnostics.findings import AMBER, GREEN, Finding, Rule
 from semiope.errors import SupportError
 from semiope.estimate.evidence import Evidence
 from semiope.estimate.result import EpisodeValues, Estimate

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from semiope._files import write_whole
-from semiope.diagnose.coverage import support_map
-from semiope.diagnose.weight import weights_by_step
+from semiope.diagnostics.coverage import support_map
+from semiope.diagnostics.weight import weights_by_step
 from semiope.errors import OptionError
 from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.registry import ESTIMATORS, canonical

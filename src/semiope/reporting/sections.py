@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from semiope.diagnose.episodes import Step, Told, influential
-from semiope.diagnose.findings import AMBER, GREEN, RED
+from semiope.diagnostics.episodes import Step, Told, influential
+from semiope.diagnostics.findings import AMBER, GREEN, RED
 from semiope.estimate.registry import ESTIMATORS
 from semiope.pipeline.diagnosis import Diagnosis, trust
 from semiope.pipeline.results import Results

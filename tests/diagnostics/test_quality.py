@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
-from semiope.diagnose.quality import ENOUGH, AnnotatorQuality, Quality, annotator_quality
+from semiope.diagnostics.quality import ENOUGH, AnnotatorQuality, Quality, annotator_quality
 from semiope.domains import sepsis
 from semiope.domains.annotators import Annotator
 from semiope.domains.bandit import bandit

@@ -8,7 +8,7 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
-from semiope.diagnose.findings import GREEN, Finding, Rule
+from semiope.diagnostics.findings import GREEN, Finding, Rule
 from semiope.estimate.problem import Problem, Slab, behavior
 from semiope.policies.lookup import safe_ratio
 

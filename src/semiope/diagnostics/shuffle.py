@@ -8,7 +8,7 @@ import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
-from semiope.diagnose.findings import GREEN, Finding, Rule
+from semiope.diagnostics.findings import GREEN, Finding, Rule
 from semiope.estimate.problem import Problem
 
 AS_GOOD = Rule(amber=0.05, red=0.2)

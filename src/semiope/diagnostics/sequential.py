@@ -20,7 +20,7 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope._compiled import compiled
-from semiope.diagnose.setting import Moments, Setting
+from semiope.diagnostics.setting import Moments, Setting
 from semiope.models.planning import Dynamics
 from semiope.models.transitions import END
 from semiope.policies.lookup import safe_ratio

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope.diagnose.findings import GREEN, Finding, Rule
-from semiope.diagnose.support import NEGLIGIBLE
+from semiope.diagnostics.findings import GREEN, Finding, Rule
+from semiope.diagnostics.support import NEGLIGIBLE
 from semiope.estimate.evidence import augmented_probs, behavior_probs
 from semiope.estimate.problem import Problem
 

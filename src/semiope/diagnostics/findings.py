@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from semiope.diagnose.weight import tail_index, top_share
+from semiope.diagnostics.weight import tail_index, top_share
 from semiope.errors import count
 from semiope.estimate.result import EpisodeValues, Estimate
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose import sequential, theory
+from semiope.diagnostics import sequential, theory
 from semiope.domains import bandit, tree
 
 WORLD = bandit.two_state()

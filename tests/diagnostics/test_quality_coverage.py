@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from semiope.data.annotations import Annotations
-from semiope.diagnose.quality import annotator_quality
+from semiope.diagnostics.quality import annotator_quality
 from semiope.domains.annotators import Annotator
-from tests.diagnose.test_quality import BANDIT, one_step
+from tests.diagnostics.test_quality import BANDIT, one_step
 
 EXPERTS = {"ann": (0.3, 0.5), "bob": (-0.2, 0.2), "cy": (0.0, 1.0)}
 STATED = 0.5

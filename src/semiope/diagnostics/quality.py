@@ -32,7 +32,7 @@ from semiope._arrays import Floats
 from semiope._options import check_gamma
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
-from semiope.diagnose.agreement import (
+from semiope.diagnostics.agreement import (
     Agreement,
     Difference,
     Products,
@@ -43,8 +43,8 @@ from semiope.diagnose.agreement import (
     peers,
     shared_by,
 )
-from semiope.diagnose.answers import Answers, gather
-from semiope.diagnose.clustered import Figure, Spread, figures, lines, mean_by, sum_by
+from semiope.diagnostics.answers import Answers, gather
+from semiope.diagnostics.clustered import Figure, Spread, figures, lines, mean_by, sum_by
 
 # Episodes that a number must rest on to be preferred to one that assumes more.
 ENOUGH = 20

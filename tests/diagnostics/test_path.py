@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose.path import logged_path, states_that_matter
+from semiope.diagnostics.path import logged_path, states_that_matter
 from tests.contract.worlds import random_logs
-from tests.diagnose.cases import diagnosed, evaluated, everywhere, problem_of
+from tests.diagnostics.cases import diagnosed, evaluated, everywhere, problem_of
 
 
 @pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose.findings import AMBER, GREEN, RED, Rule, judge_average, judge_weights, worst
+from semiope.diagnostics.findings import AMBER, GREEN, RED, Rule, judge_average, judge_weights, worst
 from semiope.domains import bandit
 from semiope.errors import quietly
 from semiope.estimate.result import EpisodeValues, Estimate
 from semiope.pipeline.diagnosis import Diagnosis, trust
-from tests.diagnose.cases import diagnosed, drawn, evaluated, everywhere, one_step
+from tests.diagnostics.cases import diagnosed, drawn, evaluated, everywhere, one_step
 
 LOGS, ALL = "decisions without support by the logs alone", "decisions without support by logs and answers"
 PLACEBO = "placebo: today's policy"

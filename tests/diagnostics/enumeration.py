@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import semiope as so
-from semiope.diagnose.setting import Setting
+from semiope.diagnostics.setting import Setting
 from semiope.weights.moments import WeightMoments
 from tests.models.test_tabular import dense
 

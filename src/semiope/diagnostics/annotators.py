@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from semiope.diagnose.findings import AMBER, GREEN, Finding, Rule, worst
-from semiope.diagnose.quality import ENOUGH, LAST, AnnotatorQuality, Quality
+from semiope.diagnostics.findings import AMBER, GREEN, Finding, Rule, worst
+from semiope.diagnostics.quality import ENOUGH, LAST, AnnotatorQuality, Quality
 
 BIAS = Rule(amber=0.1, red=0.3)
 NOISE = Rule(amber=0.5, red=1.0)

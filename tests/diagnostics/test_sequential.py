@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import semiope as so
-from semiope.diagnose import sequential, theory
+from semiope.diagnostics import sequential, theory
 from semiope.domains import sepsis, tree
 from semiope.weights.moments import WeightMoments
-from tests.diagnose.enumeration import distribution, everything_annotated, example
+from tests.diagnostics.enumeration import distribution, everything_annotated, example
 
 ESTIMATORS = {"pdis": sequential.pdis, "c-pdis": sequential.c_pdis, "c*-pdis": sequential.c_star_pdis}
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 import semiope as so
-from semiope.diagnose import sequential
+from semiope.diagnostics import sequential
 from semiope.domains import sepsis
 
 PAGE = Path(__file__).parents[2] / "docs" / "theory.md"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose.coverage import support_map
-from tests.diagnose.cases import evaluated, problem_of
+from semiope.diagnostics.coverage import support_map
+from tests.diagnostics.cases import evaluated, problem_of
 
 LOGS, ALL = "decisions without support by the logs alone", "decisions without support by logs and answers"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.diagnose.behavior import BINS, Calibration, behavior_calibration
-from tests.diagnose.cases import diagnosed, evaluated, everywhere, one_step, problem_of
+from semiope.diagnostics.behavior import BINS, Calibration, behavior_calibration
+from tests.diagnostics.cases import diagnosed, evaluated, everywhere, one_step, problem_of
 
 NAME = "calibration of the behaviour policy"
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import Booleans, Floats
-from semiope.diagnose.setting import Draw, Moments, Setting
+from semiope.diagnostics.setting import Draw, Moments, Setting
 from semiope.errors import OptionError
 from semiope.models.checks import broadcast
 from semiope.policies.lookup import safe_ratio
@@ -256,7 +256,7 @@ def _one_step(setting: Setting) -> _OneStep:
     if mdp.horizon != 1 or (mdp.terminal & (mdp.initial > 0)).any():
         raise OptionError(
             "theory: these terms are for problems of one decision (horizon 1, no terminal states). "
-            "For longer ones use pdis, c_pdis or c_star_pdis of semiope.diagnose.sequential."
+            "For longer ones use pdis, c_pdis or c_star_pdis of semiope.diagnostics.sequential."
         )
     if not mdp.available.all():
         raise OptionError("theory: these terms need every action to be available in every state.")

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import semiope as so
-from semiope.diagnose.shuffle import explained
+from semiope.diagnostics.shuffle import explained
 from semiope.domains import sepsis
 from semiope.errors import quietly
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope.diagnose.answers import Answers
-from semiope.diagnose.clustered import Figure, Spread, figures, mean_by, student, sum_by
+from semiope.diagnostics.answers import Answers
+from semiope.diagnostics.clustered import Figure, Spread, figures, mean_by, student, sum_by
 from semiope.uncertainty.intervals import Interval, check_alpha
 
 ROUNDS = 500

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import semiope as so
-from semiope.diagnose import sequential, theory
+from semiope.diagnostics import sequential, theory
 from semiope.domains import bandit
-from tests.diagnose.enumeration import distribution, everything_annotated, example
+from tests.diagnostics.enumeration import distribution, everything_annotated, example
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 3), st.integers(2, 3))

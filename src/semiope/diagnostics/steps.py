@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from semiope.diagnose.findings import ESS_SHARE, GREEN, Finding
-from semiope.diagnose.weight import weights_by_step
+from semiope.diagnostics.findings import ESS_SHARE, GREEN, Finding
+from semiope.diagnostics.weight import weights_by_step
 from semiope.estimate.passes import Recipe
 from semiope.estimate.problem import Problem
 

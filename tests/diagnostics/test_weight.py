@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import semiope as so
-from semiope.diagnose.steps import judge_steps
-from semiope.diagnose.weight import tail_index, top_share, weights_by_step
+from semiope.diagnostics.steps import judge_steps
+from semiope.diagnostics.weight import tail_index, top_share, weights_by_step
 from tests.contract.worlds import random_logs
-from tests.diagnose.cases import drawn, evaluated, everywhere, problem_of
+from tests.diagnostics.cases import drawn, evaluated, everywhere, problem_of
 
 
 def ess_by_hand(episodes: list[list[tuple[float, float]]]) -> list[float]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope.diagnose.findings import GREEN, Finding, Rule
+from semiope.diagnostics.findings import GREEN, Finding, Rule
 from semiope.estimate.evidence import Evidence
 from semiope.policies.cells import count_actions
 from semiope.policies.lookup import safe_ratio

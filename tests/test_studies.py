@@ -1,0 +1,37 @@
+"""The studies of the documentation, reduced."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+
+def study(name: str) -> ModuleType:
+    path = Path(__file__).parents[1] / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("world", "datasets"), [("sepsis-250", 60), ("bandit-100", 150)])
+def test_default_intervals_cover_and_lights_are_red_where_they_do_not(world: str, datasets: int) -> None:
+    coverage = study("coverage")
+    shares = sum(coverage.covered(world, ("t",), number).astype(float) for number in range(datasets)) / datasets
+    by_name = dict(zip(coverage.ESTIMATORS, shares.transpose(1, 0, 2), strict=True))
+    # Policies of one dataset share its luck: the mean over them is about as sure as one of them.
+    margin = 3 * math.sqrt(0.95 * 0.05 / datasets)
+    for name in ("c*-pdis", "c-pdis", "c-wis"):
+        assert abs(by_name[name][:, 0].mean() - 0.95) < margin
+        assert not by_name[name][:, 1].any()
+    for name in ("pdis", "pdwis"):
+        failing = by_name[name][:, 0] < 0.9
+        assert failing.any() == (world == "sepsis-250")
+        assert np.all(by_name[name][failing, 1] > 0.95)
