@@ -308,3 +308,27 @@ def test_what_else_is_refused() -> None:
     heard_of = evaluated(logs, everywhere(0.5, 0.5, n_states=2), annotations=answered(logs, by_question))
     with pytest.raises(so.OptionError, match="seed"):
         so.diagnose(heard_of, seed=-1)
+
+
+@pytest.mark.parametrize("cell", ["state", "step,state"])
+@pytest.mark.parametrize("given", ["rows", "rows as behaviour", "propensities", "rewards", "preferences", "repaired"])
+def test_everything_that_may_be_given_is_diagnosed(given: str, cell: str) -> None:
+    logs = two_states(60)
+    columns, n = logs.to_arrow().to_pydict(), logs.n_steps
+    answers = answered(logs, by_question, 3).to_arrow().to_pydict()
+    rows = {"episode": np.repeat(columns["episode"], 2), "step": [0] * 2 * n, "action": [0, 1] * n}
+    policy: Any = everywhere(0.3, 0.7, n_states=2)
+    options: dict[str, Any] = {"repair": "pool"} if given == "repaired" else {}
+    if given.startswith("rows"):
+        policy = so.read_policy({**rows, "prob": [0.3, 0.7] * n})
+    if given == "rows as behaviour":
+        options["behavior"] = so.read_policy({**rows, "prob": [0.5, 0.5] * n})
+    if given == "propensities":
+        columns["behavior_prob"] = np.random.default_rng(0).uniform(0.3, 0.7, size=n)
+    if given in ("rewards", "preferences"):
+        answers["kind"] = ["return", given[:-1]] * (n // 2)
+        answers["value"] = [value if i % 2 == 0 else 0.75 for i, value in enumerate(answers["value"])]
+    found = diagnosed(columns, policy, "c-pdis", annotations=answers, cell=cell, **options)
+    assert len(found) >= 12
+    assert "nan" not in repr(found)
+    assert so.compare(evaluated(columns, policy, annotations=answers, cell=cell, **options))["policy"].rank == 1
