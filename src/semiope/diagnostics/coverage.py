@@ -84,7 +84,8 @@ def _questions(problem: Problem, lacking: Floats) -> str:
     several = order[: int(np.searchsorted(steps, QUESTIONS)) + 1]
     asked = int(steps[min(len(several), len(steps)) - 1])
     gained = float(lacking[several].max(axis=1).sum()) / float(lacking.sum())
-    return f"Annotating these {asked} steps, one action each, would cover {gained:.0%} of it."
+    steps_asked = "this 1 step" if asked == 1 else f"{asked} steps in these states"
+    return f"Annotating {steps_asked}, one action each, would cover {gained:.0%} of it."
 
 
 def _lacking(problem: Problem, support: Floats) -> Floats:

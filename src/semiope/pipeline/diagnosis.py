@@ -27,6 +27,11 @@ from semiope.pipeline.results import Results, frame
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
 _SETTLED = "for information: all is answered for, and the behaviour policy cancels"
+_MODELLED = Finding(
+    "estimator", AMBER, "model", "amber where there is a model and nothing to correct it",
+    "It rests on a model of returns alone, whose error no interval knows.",
+    "Use dr or dm+-is, which correct the model.",
+)  # fmt: skip
 _BIASED = Finding(
     "estimator", RED, "naive", "red for naive estimators", "It takes annotations for data, and is biased by design.",
     "Use c-pdis.",
@@ -124,7 +129,7 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     estimate, kind = results[name], ESTIMATORS[name]
     problem = results.origin.weighed.seen_by(kind)
     listens = len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
-    findings = [_BIASED] if kind.naive else []
+    findings = [_BIASED] if kind.naive else [_MODELLED] if _modelled(kind) else []
     if not _modelled(kind):
         findings += judge_weights(estimate)
         if not kind.recipe.per_step and not kind.naive:
