@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
     from semiope.reporting import plot
-    from semiope.reporting.html import report
+    from semiope.reporting.report import report
     from semiope.uncertainty.scores import scores
 
 _HOME = {
@@ -59,7 +59,7 @@ _HOME = {
     "FittedQ": "models.fitted",
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
-    "report": "reporting.html",
+    "report": "reporting.report",
     "plot": "reporting.plot",
     "clustered": "pipeline",
     "compare": "pipeline",

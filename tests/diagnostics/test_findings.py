@@ -183,10 +183,10 @@ def test_weights_beyond_the_range_of_numbers() -> None:
         for normalized in (False, True):
             values = EpisodeValues(share, share, exponent, exponent)
             one = Estimate("p", "wis", values, normalized)
-            lights = [found.light for found in (*judge_weights(one), judge_average(one))]
+            lights = [found.light for found in (*judge_weights(one), judge_average(one, counted=False))]
             assert lights == [AMBER, GREEN, GREEN, RED]
     large = share * 2.0**890
-    assert judge_average(Estimate("p", "is", EpisodeValues(large, large))).light == RED
+    assert judge_average(Estimate("p", "is", EpisodeValues(large, large)), counted=False).light == RED
 
 
 def test_no_weight_at_all() -> None:
@@ -197,7 +197,7 @@ def test_no_weight_at_all() -> None:
         assert top.sentence == "No episode has any weight."
         assert top.figure == "-"
         assert tail.figure == "none"
-        assert judge_average(one).light == RED
+        assert judge_average(one, counted=True).light == RED
 
 
 def test_weights_in_two_crowds_have_no_heavy_tail() -> None:

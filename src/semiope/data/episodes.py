@@ -119,6 +119,10 @@ class Episodes(ArrowTable):
         """Step of each row."""
         return frozen(np.arange(self.n_steps) - np.repeat(self.offsets[:-1], self.lengths))
 
+    def returns(self, gamma: float) -> Floats:
+        """The discounted return of each episode."""
+        return np.add.reduceat(gamma**self.step * self.reward, self.offsets[:-1])
+
     def describe_row(self, row: int) -> str:
         """Return a row in words, by its labels."""
         episode = int(np.searchsorted(self.offsets, row, side="right")) - 1

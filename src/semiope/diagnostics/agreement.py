@@ -13,7 +13,7 @@ import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope.diagnostics.answers import Answers
-from semiope.diagnostics.clustered import Figure, Spread, figures, mean_by, student, sum_by
+from semiope.diagnostics.clustered import Figure, Spread, figures, half_width, mean_by, sum_by
 from semiope.uncertainty.intervals import Interval, check_alpha
 
 ROUNDS = 500
@@ -59,7 +59,7 @@ class Agreement(NamedTuple):
         if math.isnan(self.ratio) or math.isnan(self.log_error):
             return Interval(math.nan, math.nan)
         if self.log_error:
-            up = math.exp(min(student(self.episodes, alpha) * self.log_error, 700.0))
+            up = math.exp(min(half_width(self.episodes, alpha) * self.log_error, 700.0))
             ends = (self.ratio / up, self.ratio * up)
         else:
             above, below = self.questions - 1, self.answers - self.questions

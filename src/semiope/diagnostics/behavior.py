@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope.diagnostics.findings import GREEN, Finding, Rule
+from semiope.diagnostics.findings import GREEN, SETTLED, Finding, Rule
 from semiope.estimate.evidence import Evidence
 from semiope.policies.cells import count_actions
 from semiope.policies.lookup import safe_ratio
@@ -83,11 +83,11 @@ def _stated(evidence: Evidence, others: Integers) -> Floats:
     return found
 
 
-def judge_behavior(evidence: Evidence) -> Finding:
+def judge_behavior(evidence: Evidence, *, matters: bool = True) -> Finding:
     """Put a light on the calibration."""
     found = behavior_calibration(evidence)
     figure = (found.beyond if found.unseen < 1 else 0.0) + found.unseen
-    light = OFF.light(figure)
+    light = OFF.light(figure) if matters else GREEN
     origin = "counted on the other half of the episodes" if evidence.behavior.origin == "counted" else "as given"
     alone = f" {found.unseen:.0%} of decisions lie where the other half says nothing." if found.unseen > 0 else ""
     sentence = (
@@ -98,7 +98,7 @@ def judge_behavior(evidence: Evidence) -> Finding:
     )
     return Finding(
         "calibration of the behaviour policy", light, "-" if np.isnan(figure) else f"{figure:.1%}",
-        f"{OFF}, mean distance of stated from seen beyond chance", f"{sentence}{alone}",
+        f"{OFF}, mean distance of stated from seen beyond chance" if matters else SETTLED, f"{sentence}{alone}",
         "" if light == GREEN or np.isnan(figure) else
         "Group states, or count by state alone (cell='state')." if evidence.behavior.origin == "counted" else
         "The behaviour policy given is not the one that acted: use behavior='count'.",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers
-from semiope.uncertainty.intervals import Interval, check_alpha
+from semiope.uncertainty.intervals import Interval, check_alpha, student
 
 
 class Figure(NamedTuple):
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
 
     def interval(self, alpha: float = 0.05) -> Interval:
         """An interval with nominal coverage 1 - alpha; NaN without a standard error."""
-        half = student(self.episodes, alpha) * self.std_error
+        half = half_width(self.episodes, alpha) * self.std_error
         return Interval(self.value - half, self.value + half)
 
 
@@ -83,12 +83,10 @@ class Spread(NamedTuple):
 NEVER_NEGATIVE = ("persons", "repeats", "answers to the same question")
 
 
-def student(episodes: int, alpha: float) -> float:
+def half_width(episodes: int, alpha: float) -> float:
     """How many standard errors an interval reaches to either side."""
-    from scipy.special import stdtrit
-
     check_alpha(alpha)
-    return float(stdtrit(episodes - 1, 1 - alpha / 2)) if episodes > 1 else math.nan
+    return student(episodes - 1, 1 - alpha / 2) if episodes > 1 else math.nan
 
 
 def sum_by(values: Floats, group: Integers, n: int) -> Floats:

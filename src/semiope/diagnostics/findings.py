@@ -9,6 +9,8 @@ from semiope.diagnostics.weight import tail_index, top_share
 from semiope.errors import count
 from semiope.estimate.result import EpisodeValues, Estimate
 
+# The rule of findings about the behaviour policy where it does not matter.
+SETTLED = "for information: all is answered for, and the behaviour policy cancels"
 GREEN, AMBER, RED = "green", "amber", "red"
 ORDER = (GREEN, AMBER, RED)
 
@@ -102,7 +104,7 @@ def _judge_tail(estimate: Estimate, listen: str) -> Finding:
     return Finding("tail of the weights", light, shown, str(TAIL), meaning[light], "" if light == GREEN else listen)
 
 
-def judge_average(estimate: Estimate) -> Finding:
+def judge_average(estimate: Estimate, *, counted: bool) -> Finding:
     """Ratios average one if the behaviour policy and the support are right."""
     ratios = Estimate("", "", EpisodeValues(estimate.normalizers, estimate.normalizers, estimate.per_episode[3]))
     mean, error = ratios.value, ratios.std_error
@@ -115,5 +117,6 @@ def judge_average(estimate: Estimate) -> Finding:
         "Ratios should average 1, and do." if light == GREEN else
         "Ratios should average 1, and do not: actions of the new policy have no support, or the behaviour policy used "
         "is not the one that acted.",
-        "" if light == GREEN else "See the support below; use a self-normalised form, or behavior='count'.",
+        "" if light == GREEN else
+        f"See the support below; use a self-normalised form, or {'finer states' if counted else 'count the policy'}.",
     )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
-from semiope.diagnostics.findings import GREEN, Finding, Rule
+from semiope.diagnostics.findings import GREEN, SETTLED, Finding, Rule
 from semiope.estimate.problem import Problem, Slab, behavior
 from semiope.policies.lookup import safe_ratio
 
@@ -74,7 +74,7 @@ def states_that_matter(problem: Problem, shown: int = SHOWN) -> Matters:
     return Matters([episodes.states[int(s)] for s in order], shares, visits[order])
 
 
-def judge_thin(problem: Problem, *, listens: bool) -> Finding:
+def judge_thin(problem: Problem, *, listens: bool, matters: bool = True) -> Finding:
     """Whether the policy's own actions were logged, or answered for, often enough where it goes."""
     evidence = problem.evidence
     probs, counts = problem.evaluation.mean_probs(evidence.cells), evidence.counts
@@ -88,11 +88,12 @@ def judge_thin(problem: Problem, *, listens: bool) -> Finding:
     )[:, None]
     logged = np.where(counts > 0, probs, 0.0) * weight
     thin = float(logged[counts < FEW].sum()) / max(float(logged.sum()), 1e-300)
-    light = THIN.light(thin)
+    light = THIN.light(thin) if matters else GREEN
     top = states_that_matter(problem)
     listed = ", ".join(f"{s!r} ({share:.0%}, {n:,} visits)" for s, share, n in zip(*top, strict=True))
     return Finding(
-        "decisions on thin evidence", light, f"{thin:.0%}", f"{THIN} on pairs seen fewer than {FEW} times",
+        "decisions on thin evidence", light, f"{thin:.0%}",
+        f"{THIN} on pairs seen fewer than {FEW} times" if matters else SETTLED,
         f"{thin:.0%} of what the policy would do on the logged path was logged "
         f"{'or answered for ' if listens else ''}fewer than {FEW} times in its "
         f"{evidence.cells.kind.replace(',', ' and ')}. States that matter most: {listed}.",

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from semiope.errors import OptionError, SchemaError
-from semiope.estimate.registry import ESTIMATORS, canonical
+from semiope.estimate.registry import ESTIMATORS
 from semiope.pipeline.refute import LeftOut, annotators_left_out
-from semiope.pipeline.results import Results
-from semiope.uncertainty.intervals import Interval, check_alpha
+from semiope.pipeline.results import Results, one_of
+from semiope.uncertainty.intervals import Interval, around, check_alpha, student
 
 
 class Clustered(NamedTuple):
@@ -27,19 +27,18 @@ def clustered(results: Results, estimator: str | None = None, *, alpha: float = 
     Annotators are taken for a sample of those who could have been asked. Degrees of freedom are Satterthwaite's: with
     few annotators, the interval is as wide as that makes it.
     """
-    from scipy.special import stdtrit
-
     check_alpha(alpha)
-    name = results.headline if estimator is None else canonical(estimator)
+    results = one_of(results, "clustered")
+    name, own, _ = results.chosen(estimator)
     answers = results.origin.annotations
     if answers is None or answers.annotator is None or len(set(answers.annotator.to_pylist())) < 2:
         raise SchemaError("clustered: there are no two annotators. Name them in a column 'annotator'.")
     if ESTIMATORS[name].support != "augmented":
         raise OptionError(f"clustered: {name} does not weigh answers, or needs all of them. Take c-pdis.")
-    own, found = results[name], annotators_left_out(results, name)
+    found = annotators_left_out(results, name)
     variances = np.array([own.std_error, found.std_error]) ** 2
     degrees = np.array([len(own.values) - 1, len(found.values) - 1])
     total = float(variances.sum())
     freedom = total**2 / float(np.sum(variances**2 / degrees)) if total else float(degrees[0])
-    half = float(stdtrit(freedom, 1 - alpha / 2)) * np.sqrt(total)
-    return Clustered(float(np.sqrt(total)), Interval(own.value - half, own.value + half), found)
+    error = float(np.sqrt(total))
+    return Clustered(error, around(own.value, student(freedom, 1 - alpha / 2) * error), found)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from semiope._random import Seed
 from semiope.errors import OptionError
 from semiope.estimate.registry import ESTIMATORS, canonical
-from semiope.pipeline.results import HEADLINES, Results
+from semiope.pipeline.results import HEADLINES, Results, named
 from semiope.uncertainty.comparison import Comparison
 
 
@@ -28,13 +27,11 @@ def compare(
     seed
         Of the resamples that ranks and simultaneous intervals come from.
     """
-    several: Any = {results.policy: results} if isinstance(results, Results) else results
-    if not isinstance(several, Mapping) or not several or not all(isinstance(one, Results) for one in several.values()):
-        raise OptionError("compare: give what so.evaluate returns, for one policy or for several by name.")
-    first: Results = next(iter(several.values()))
+    several = named(results, "compare")
+    first = next(iter(several.values()))
     if any(one.origin.episodes is not first.origin.episodes for one in several.values()):
         raise OptionError("compare: the results come from different episodes. Evaluate all policies in one call.")
-    if len({one.origin.options["gamma"] for one in several.values()}) > 1:
+    if len({one.origin.weighed.problem.gamma for one in several.values()}) > 1:
         raise OptionError("compare: the results have different discount factors. Evaluate all policies with one gamma.")
     common = (name for name in HEADLINES if all(name in one for one in several.values()))
     name = next(common, first.headline) if estimator is None else canonical(estimator)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,21 +12,20 @@ from semiope._random import Seed
 from semiope._tables import as_table
 from semiope.diagnostics.annotators import judge_annotators
 from semiope.diagnostics.behavior import judge_behavior
-from semiope.diagnostics.coverage import LACKING, judge_coverage
+from semiope.diagnostics.coverage import judge_coverage
 from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding, judge_average, judge_weights, worst
 from semiope.diagnostics.path import judge_path, judge_thin
 from semiope.diagnostics.quality import annotator_quality
 from semiope.diagnostics.shuffle import judge_shuffled
 from semiope.diagnostics.steps import judge_steps
-from semiope.errors import NotEstimatedError, OptionError, nearest
+from semiope.errors import NotEstimatedError, nearest
 from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.problem import Problem
-from semiope.estimate.registry import ESTIMATORS, Estimator, canonical
+from semiope.estimate.registry import ESTIMATORS, Estimator
 from semiope.pipeline.refute import leave_one_out, placebo
-from semiope.pipeline.results import Results, frame
+from semiope.pipeline.results import Results, frame, named
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
-_SETTLED = "for information: all is answered for, and the behaviour policy cancels"
 _MODELLED = Finding(
     "estimator", AMBER, "model", "amber where there is a model and nothing to correct it",
     "It rests on a model of returns alone, whose error no interval knows.",
@@ -86,25 +85,27 @@ class Diagnosis(Sequence[Finding]):
 
 
 def trust(results: Results, estimator: str) -> str:
-    """Whether the interval of an estimate can be trusted, as a light, by its weights and its support.
-
-    One that rests on a model alone is at best amber, since intervals know nothing of the model's error; a naive one is
-    red, being biased by design.
-    """
-    kind = ESTIMATORS[estimator]
-    if kind.naive:
-        return RED
-    lacking = results.diagnostics.get("unsupported_mass", {}).get(kind.support, 0.0)
-    lights = [LACKING.light(lacking)]
-    lights += [AMBER] if _modelled(kind) else [one.light for one in judge_weights(results[estimator])]
-    if kind.support == "augmented" and (results.settings["repair"] or results.origin.weighed.kind):
-        lights.append(AMBER)
-    return worst(lights)
+    """Whether the interval of an estimate can be trusted, as a light: by weights, support, and what it rests on."""
+    return worst([one.light for one in _on_interval(results, estimator)])
 
 
-def _modelled(kind: Estimator) -> bool:
-    """Whether there are no weights, only a model."""
-    return kind.recipe.terms is nothing
+def _on_interval(results: Results, name: str) -> list[Finding]:
+    """What decides whether an interval can be trusted."""
+    _, estimate, problem = results.chosen(name)
+    kind = ESTIMATORS[name]
+    on_weights = [_MODELLED] if kind.recipe.terms is nothing else judge_weights(estimate)
+    return [
+        *([_BIASED] if kind.naive else []),
+        *on_weights,
+        *judge_coverage(problem, listens=_listens(problem, name)),
+        *_repairs(results, kind),
+    ]
+
+
+def _listens(problem: Problem, name: str) -> bool:
+    """Whether answers stand for what was not logged."""
+    kind = ESTIMATORS[name]
+    return len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
 
 
 def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: Seed = 0) -> Any:
@@ -121,39 +122,42 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     seed
         Of the shuffles.
     """
-    if isinstance(results, Mapping) and not isinstance(results, Results):
-        return {name: diagnose(one, estimator=estimator, refute=refute, seed=seed) for name, one in results.items()}
     if not isinstance(results, Results):
-        raise OptionError("diagnose: give what so.evaluate returns.")
-    name = results.headline if estimator is None else canonical(estimator)
-    estimate, kind = results[name], ESTIMATORS[name]
-    problem = results.origin.weighed.seen_by(kind)
-    listens = len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
-    findings = [_BIASED] if kind.naive else [_MODELLED] if _modelled(kind) else []
-    if not _modelled(kind):
-        findings += judge_weights(estimate)
-        if not kind.recipe.per_step and not kind.naive:
-            findings += [judge_average(estimate), judge_steps(problem, kind.recipe)]
-    findings += [judge_path(problem, listens=listens), *judge_coverage(problem, listens=listens)]
-    on_behavior = [judge_thin(problem, listens=listens), judge_behavior(problem.evidence)]
-    if listens and np.allclose(estimate.normalizers, 1, rtol=0, atol=1e-9):
-        on_behavior = [one._replace(light=GREEN, rule=_SETTLED, way_out="") for one in on_behavior]
-    findings += on_behavior
+        several = named(results, "diagnose").items()
+        return {name: diagnose(one, estimator=estimator, refute=refute, seed=seed) for name, one in several}
+    name, estimate, problem = results.chosen(estimator)
+    kind, listens = ESTIMATORS[name], _listens(problem, name)
+    counted = problem.evidence.behavior.origin == "counted"
+    matters = not (listens and np.allclose(estimate.normalizers, 1, rtol=0, atol=1e-9))
+    findings = _on_interval(results, name)
+    if kind.recipe.terms is not nothing and not kind.recipe.per_step and not kind.naive:
+        findings += [judge_average(estimate, counted=counted), judge_steps(problem, kind.recipe)]
+    findings += [
+        judge_path(problem, listens=listens),
+        judge_thin(problem, listens=listens, matters=matters),
+        judge_behavior(problem.evidence, matters=matters),
+    ]
     if listens:
-        findings += _answers(results, kind)
+        findings += _annotators(results)
     if refute:
         findings += _refutations(results, name, problem, listens=listens, seed=seed)
     return Diagnosis(results.policy, name, findings)
 
 
-def _answers(results: Results, kind: Estimator) -> Iterator[Finding]:
-    """On those who answered, and on what was done with their answers."""
+def _annotators(results: Results) -> list[Finding]:
     run = results.origin
-    if run.annotations is not None:
-        quality = annotator_quality(run.episodes, run.annotations, run.options["gamma"])
-        yield from judge_annotators(quality, float(np.std(run.observed.values)))
+    if run.annotations is None:
+        return []
+    quality = annotator_quality(run.episodes, run.annotations, run.weighed.problem.gamma)
+    return judge_annotators(quality, float(np.std(run.observed.values)))
+
+
+def _repairs(results: Results, kind: Estimator) -> Iterator[Finding]:
+    """On what was done with the answers, where they are weighed."""
+    if kind.support != "augmented":
+        return
     done = list(results.settings["repair"])
-    done += [f"weights by {run.weighed.kind}"] if run.weighed.kind and kind.support == "augmented" else []
+    done += [f"weights by {results.origin.weighed.kind}"] if results.origin.weighed.kind else []
     yield Finding(
         "repairs that intervals take as given", AMBER if done else GREEN, ", ".join(done) or "none",
         "amber if there are any",

@@ -13,12 +13,11 @@ from semiope._options import Progress, check_count
 from semiope._random import Seed, generator
 from semiope.data.repeat import repeated
 from semiope.errors import OptionError, SchemaError, SupportError
-from semiope.estimate.registry import canonical
 from semiope.pipeline.evaluate import again
-from semiope.pipeline.results import Results
+from semiope.pipeline.results import Results, one_of
 from semiope.policies.policy import RowPolicy
 from semiope.uncertainty.bootstrap import counts
-from semiope.uncertainty.intervals import Interval, check_alpha
+from semiope.uncertainty.intervals import Interval, around, check_alpha, student
 
 RESAMPLES = 200
 FEWEST = 20
@@ -45,13 +44,12 @@ def refitted(
     Where answers are repaired, or weights estimated, standard errors that take these as given are too small; this one
     is not. It costs as many evaluations as there are resamples.
     """
-    from scipy.special import stdtrit
-
     check_alpha(alpha)
     generator(seed)
     if check_count(resamples, "resamples") < FEWEST:
         raise OptionError(f"resamples: {resamples} are too few for a standard deviation. Use at least {FEWEST}.")
-    name = results.headline if estimator is None else canonical(estimator)
+    results = one_of(results, "refitted")
+    name, own, _ = results.chosen(estimator)
     run = results.origin
     if isinstance(run.policy, RowPolicy) or isinstance(run.options["behavior"], RowPolicy):
         raise OptionError("refitted: a policy given row by row cannot be resampled. Give it over states.")
@@ -70,6 +68,4 @@ def refitted(
     if len(kept) < resamples / 2:
         raise SupportError(f"refitted: {name} could be computed in {len(kept)} of {resamples} resamples only.")
     error = float(kept.std(ddof=1))
-    half = float(stdtrit(n - 1, 1 - alpha / 2)) * error
-    value = results[name].value
-    return Refitted(found, error, Interval(value - half, value + half))
+    return Refitted(found, error, around(own.value, student(n - 1, 1 - alpha / 2) * error))

@@ -39,9 +39,10 @@ def placebo(results: Results) -> Finding:
     rounding = 1e-9 * max(float(np.abs(problem.no_critic.reward).max()), 1e-290)
     apart = abs(found.value - observed.value) / max(float(np.hypot(observed.std_error, found.std_error)), rounding)
     light = PLACEBO.light(apart)
+    counted = problem.evidence.behavior.origin == "counted"
     return Finding(
         "placebo: today's policy", light, f"{found.value:.4g} against {observed.value:.4g}",
-        f"{PLACEBO} standard errors apart",
+        "for information: a counted policy cannot fail this" if counted else f"{PLACEBO} standard errors apart",
         f"Evaluated like the new one, the policy that acted comes to {found.value:.4g}; {observed.value:.4g} was "
         f"observed{' as it must' if light == GREEN else ': these should be the same'}.",
         "" if light == GREEN else "The behaviour policy given or logged is not the one that acted: behavior='count'.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from semiope._tables import as_table
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.errors import NotEstimatedError, OptionError, nearest
+from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ALIASES, ESTIMATORS, canonical
 from semiope.estimate.result import EpisodeValues, Estimate
 from semiope.estimate.weighing import Weighed
@@ -46,10 +47,17 @@ class Run:
     @cached_property
     def observed(self) -> Estimate:
         """What is achieved today: the mean return of the logged episodes, as an estimate like others."""
-        episodes = self.episodes
-        discounted = float(self.options["gamma"]) ** episodes.step * episodes.reward
-        returns = np.add.reduceat(discounted, episodes.offsets[:-1])
-        return Estimate("today", "observed", EpisodeValues(returns, np.ones(len(returns))), labels=episodes.labels)
+        returns = self.episodes.returns(self.weighed.problem.gamma)
+        values = EpisodeValues(returns, np.ones(len(returns)))
+        return Estimate("today", "observed", values, labels=self.episodes.labels)
+
+
+class Chosen(NamedTuple):
+    """An estimator, its estimate, and the problem as it sees it."""
+
+    estimator: str
+    estimate: Estimate
+    problem: Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +93,11 @@ class Results(Mapping[str, Estimate]):
             raise OptionError("these results do not know their data. Take those that so.evaluate returns.")
         return self.run
 
+    def chosen(self, estimator: str | None = None) -> Chosen:
+        """An estimator by name or alias, its estimate, and the problem as it sees it; by default the headline's."""
+        name = self.headline if estimator is None else canonical(estimator)
+        return Chosen(name, self[name], self.origin.weighed.seen_by(ESTIMATORS[name]))
+
     @property
     def headline(self) -> str:
         """The estimator that speaks for the policy unless another is named: c-pdis, if it is there."""
@@ -101,17 +114,16 @@ class Results(Mapping[str, Estimate]):
         from semiope.uncertainty.bounds import lower_bound
         from semiope.uncertainty.ranges import value_range
 
-        name = self.headline if estimator is None else canonical(estimator)
-        problem = self.origin.weighed.seen_by(ESTIMATORS[name])
+        name, estimate, problem = self.chosen(estimator)
         low, high = value_range(problem, name, returns=returns, rewards=rewards)
-        return lower_bound(self[name].values, low, high, alpha=alpha, method=method)
+        return lower_bound(estimate.values, low, high, alpha=alpha, method=method)
 
     def distribution(self, estimator: str | None = None) -> Distribution:
         """The distribution of returns under the policy, from the weights of an estimator."""
         from semiope.uncertainty.distribution import returns_distribution
 
-        name = self.headline if estimator is None else canonical(estimator)
-        return returns_distribution(self.origin.weighed.seen_by(ESTIMATORS[name]), name)
+        name, _, problem = self.chosen(estimator)
+        return returns_distribution(problem, name)
 
     def to_dict(self, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> dict[str, Any]:
         """Return settings, estimates, diagnostics and warnings as plain Python objects."""
@@ -145,6 +157,22 @@ class Results(Mapping[str, Estimate]):
         lines += [f"note: {note}" for note in self.diagnostics.get("notes", [])]
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+
+def named(results: Any, who: str) -> dict[str, Results]:
+    """Results by policy, from those of one or of several; `who` asks for them."""
+    several = {results.policy: results} if isinstance(results, Results) else results
+    if not isinstance(several, Mapping) or not several or not all(isinstance(one, Results) for one in several.values()):
+        raise OptionError(f"{who}: give what so.evaluate returns, for one policy or for several by name.")
+    return dict(several)
+
+
+def one_of(results: Any, who: str) -> Results:
+    """The results of one policy."""
+    several = named(results, who)
+    if len(several) > 1:
+        raise OptionError(f"{who}: this is about one policy: give results[name], name one of {', '.join(several)}.")
+    return next(iter(several.values()))
 
 
 def frame(rows: list[dict[str, Any]]) -> Any:

@@ -24,7 +24,7 @@ from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import trust
-from semiope.pipeline.results import Results
+from semiope.pipeline.results import Results, named, one_of
 from semiope.reporting.format import level, number
 from semiope.reporting.svg import Axis, Line, box, drawing, lamp, lines, strip, text
 from semiope.uncertainty.comparison import Comparison
@@ -67,7 +67,7 @@ def forest(
 
     Markers tell by colour and shape whether an interval can be trusted: circle yes, triangle doubtful, square no.
     """
-    several = named(results)
+    several = named(results, "plot")
     chosen = _chosen(several, estimators)
     rows = [
         (policy, name, one[name].value, *one[name].interval(alpha, ci, seed=seed), trust(one, name))
@@ -127,10 +127,10 @@ def ranking(comparison: Any, **options: Any) -> Picture:
     return Picture("Ranking", content)
 
 
-def support(results: Any, *, most: int = STATES) -> Picture:
+def support(results: Any, *, estimator: str | None = None, most: int = STATES) -> Picture:
     """Where the policy would do what nobody did: by state, before and after annotations."""
-    one = _single(results)
-    found = support_map(_problem(one))
+    one = one_of(results, "plot")
+    found = support_map(one.chosen(estimator).problem)
     worst = np.lexsort((-found.decisions, -found.logged * found.decisions))[:most]
     shown = [int(i) for i in worst if found.logged[i] > 0] or [int(i) for i in range(min(most, len(found.state)))]
     height, parts = 22, []
@@ -157,7 +157,7 @@ def support(results: Any, *, most: int = STATES) -> Picture:
 
 def weights(results: Any, *, estimators: Sequence[str] | str | None = None) -> Picture:
     """How the weight is shared out: the heaviest episodes first, one line an estimator."""
-    one = _single(results)
+    one = one_of(results, "plot")
     drawn = []
     for name in _weighted(one, estimators):
         heaviest = np.sort(one[name].normalizers)[::-1]
@@ -171,7 +171,7 @@ def weights(results: Any, *, estimators: Sequence[str] | str | None = None) -> P
 
 def ess(results: Any, *, estimators: Sequence[str] | str | None = None) -> Picture:
     """Effective sample size from step to step, one line an estimator."""
-    one = _single(results)
+    one = one_of(results, "plot")
     n, drawn = one.origin.episodes.n_episodes, []
     for name in _weighted(one, estimators):
         kind = ESTIMATORS[name]
@@ -186,7 +186,7 @@ def ess(results: Any, *, estimators: Sequence[str] | str | None = None) -> Pictu
 
 def returns(results: Any, *, estimator: str | None = None) -> Picture:
     """How returns are distributed: under the policy, as estimated, and today."""
-    one = _single(results)
+    one = one_of(results, "plot")
     found, today = one.distribution(estimator), np.sort(one.origin.observed.values)
     ends = float(min(found.returns[0], today[0])), float(max(found.returns[-1], today[-1]))
     at = np.linspace(*ends, 241) if ends[1] > ends[0] else np.array([ends[0]])
@@ -211,25 +211,6 @@ def returns(results: Any, *, estimator: str | None = None) -> Picture:
     head = f'<th scope="col">of returns</th>{head}'
     content = f"{chart}<table><thead><tr>{head}</tr></thead><tbody>{table}</tbody></table>"
     return Picture(title, f"{content}<p><small>{escape(found.note)}</small></p>")
-
-
-def named(results: Any) -> dict[str, Results]:
-    """Results by policy, from those of one or of several."""
-    several = {results.policy: results} if isinstance(results, Results) else results
-    if not isinstance(several, Mapping) or not several or not all(isinstance(one, Results) for one in several.values()):
-        raise OptionError("give what so.evaluate returns, for one policy or for several by name.")
-    return dict(several)
-
-
-def _single(results: Any) -> Results:
-    several = named(results)
-    if len(several) > 1:
-        raise OptionError(f"this figure shows one policy: give results[name], name one of {', '.join(several)}.")
-    return next(iter(several.values()))
-
-
-def _problem(results: Results) -> Any:
-    return results.origin.weighed.seen_by(ESTIMATORS[results.headline])
 
 
 def _chosen(several: Mapping[str, Results], estimators: Sequence[str] | str | None) -> list[str]:

@@ -73,11 +73,10 @@ def lights(results: Mapping[str, Results], estimators: Sequence[str]) -> str:
     )
 
 
-def episodes(results: Results) -> str:
-    """The ten most influential episodes, to be opened one by one."""
-    name = results.headline
-    problem = results.origin.weighed.seen_by(ESTIMATORS[name])
-    return "".join(_episode(one, results[name].value) for one in influential(problem, results[name]))
+def episodes(results: Results, estimator: str) -> str:
+    """The most influential episodes, to be opened one by one."""
+    _, estimate, problem = results.chosen(estimator)
+    return "".join(_episode(one, estimate.value) for one in influential(problem, estimate))
 
 
 def _episode(told: Told, value: float) -> str:

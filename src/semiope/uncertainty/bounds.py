@@ -25,7 +25,7 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope.errors import OptionError, SchemaError, nearest
-from semiope.uncertainty.intervals import check_alpha
+from semiope.uncertainty.intervals import check_alpha, student
 
 # Bets of a confidence sequence are at most this.
 LARGEST_BET = 0.5
@@ -95,10 +95,8 @@ def _bernstein(values: Floats, width: float, alpha: float) -> float:
 
 
 def _student(values: Floats, width: float, alpha: float) -> float:
-    from scipy.special import stdtrit
-
     n = len(values)
-    return float(values.mean()) - float(stdtrit(n - 1, 1 - alpha)) * float(values.std(ddof=1)) / math.sqrt(n)
+    return float(values.mean()) - student(n - 1, 1 - alpha) * float(values.std(ddof=1)) / math.sqrt(n)
 
 
 BOUNDS: dict[str, Callable[[Floats, float, float], float]] = {

@@ -21,7 +21,7 @@ from semiope._tables import as_table
 from semiope.errors import NotEstimatedError, OptionError, SchemaError, nearest
 from semiope.estimate.result import Estimate, standard_error
 from semiope.uncertainty.bootstrap import RESAMPLES, resampled
-from semiope.uncertainty.intervals import Interval, check_alpha
+from semiope.uncertainty.intervals import Interval, around, check_alpha, student
 
 # Ranks are given with the range that holds this share of resamples.
 RANKS = 0.9
@@ -142,9 +142,9 @@ class Comparison(Mapping[str, Standing]):
                 value=estimate.value,
                 std_error=estimate.std_error,
                 interval=estimate.interval(self.alpha),
-                simultaneous=_around(estimate.value, wide * estimate.std_error),
+                simultaneous=around(estimate.value, wide * estimate.std_error),
                 difference=difference,
-                together=_around(difference.value, wider * difference.std_error),
+                together=around(difference.value, wider * difference.std_error),
                 better=difference.p_value <= self.alpha,
                 surely=difference.value > above * difference.std_error,
                 rank=int(place[i]),
@@ -158,7 +158,7 @@ class Comparison(Mapping[str, Standing]):
 
         Not less than Student's for one policy, which the quantile of so many resamples may miss.
         """
-        single = _student(len(self.today.values), 1 - self.alpha / sides)
+        single = student(len(self.today.values) - 1, 1 - self.alpha / sides)
         return max(single, float(np.quantile(pivots.max(axis=0), 1 - self.alpha)))
 
     def rows(self) -> list[dict[str, object]]:
@@ -202,24 +202,14 @@ def _difference(one: Estimate, other: Estimate, alpha: float) -> Difference:
     error = standard_error(one.influence - other.influence, np.ones(n))
     if error <= rounding:
         value, error = value if abs(value) > rounding else 0.0, 0.0
-    half = _student(n, 1 - alpha / 2) * error
+    half = student(n - 1, 1 - alpha / 2) * error
     p_value = float(stdtr(n - 1, -value / error)) if error else 0.0 if value > 0 else 1.0
-    return Difference(value, error, _around(value, half), p_value)
+    return Difference(value, error, around(value, half), p_value)
 
 
 def _rounding(*estimates: Estimate) -> float:
     """What is too little to tell estimates apart, by the size of what an episode adds to them."""
     return ROUNDING * max(abs(one.value) + math.sqrt(len(one.values)) * one.std_error for one in estimates)
-
-
-def _student(n: int, level: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(n - 1, level))
-
-
-def _around(value: float, half: float) -> Interval:
-    return Interval(value - half, value + half)
 
 
 def _resampled(estimate: Estimate, seed: Seed) -> Floats:

@@ -71,20 +71,28 @@ class Sample:
         return float(np.sum(influence**3) / np.sum(influence**2) ** 1.5)
 
 
-def _student(sample: Sample, alpha: float) -> Interval:
-    """Delta method, quantiles of Student's t."""
+def student(degrees: float, level: float) -> float:
+    """The quantile of Student's t."""
     from scipy.special import stdtrit
 
-    half = float(stdtrit(len(sample.numerators) - 1, 1 - alpha / 2)) * sample.error
-    return Interval(sample.value - half, sample.value + half)
+    return float(stdtrit(degrees, level))
+
+
+def around(value: float, half: float) -> Interval:
+    """An interval of this half-width."""
+    return Interval(value - half, value + half)
+
+
+def _student(sample: Sample, alpha: float) -> Interval:
+    """Delta method, quantiles of Student's t."""
+    return around(sample.value, student(len(sample.numerators) - 1, 1 - alpha / 2) * sample.error)
 
 
 def _normal(sample: Sample, alpha: float) -> Interval:
     """Delta method, normal quantiles."""
     from scipy.special import ndtri
 
-    half = float(ndtri(1 - alpha / 2)) * sample.error
-    return Interval(sample.value - half, sample.value + half)
+    return around(sample.value, float(ndtri(1 - alpha / 2)) * sample.error)
 
 
 def _percentile(sample: Sample, alpha: float) -> Interval:

@@ -1,11 +1,11 @@
-"""The range that per-episode values cannot leave, derived from that of returns or rewards and from the largest factor.
+"""The range that per-episode values cannot leave, derived from that of returns or rewards and from the largest ratio.
 
-Let one step multiply an episode's weight by at most R, over n steps. The value of IS is a return times a weight of at
-most R^n. That of per-decision forms follows v <- f (r + gamma v) + c, and so stays within what U <- R (r_max + gamma U)
-comes to; if R <= 1, as with all actions annotated and equal weights, it is an average of returns and answers, and lies
-where they do. R is the largest ratio pi_e / pi_b of all cells or, with annotations, the largest sum of split weights
-times ratios over the rows logged. Behaviour policy and weights are taken as known; counted ones make the range hold for
-these counts.
+Where every action that the policy may take is taken or annotated at every step, an episode's value by C-IS, C-PDIS with
+equal weights, C*-IS or C*-PDIS is an average of returns and answers, and lies where they do. Without annotations, let R
+be the largest ratio pi_e / pi_b of all cells. The value of IS is a return times a weight of at most R^n over n steps;
+that of PDIS follows v <- rho (r + gamma v), and so stays within what U <- R (r_max + gamma U) comes to. The behaviour
+policy is taken as known; a counted one makes the range hold for these counts. Of answers to some questions only, no
+range can be derived: what the split weights of the next episode will be, data cannot tell.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from semiope._arrays import Floats
 from semiope.errors import OptionError, SupportError
-from semiope.estimate.counterfactual import closed_form
+from semiope.estimate.counterfactual import closed_form, counterfactual, require_full_annotation
 from semiope.estimate.importance import importance
 from semiope.estimate.problem import Problem, behavior
 from semiope.estimate.registry import ESTIMATORS
@@ -44,11 +45,11 @@ def value_range(
     low, high = _checked(returns, rewards)
     episodes = problem.evidence.logbook.episodes
     steps = int(episodes.lengths.max())
-    largest = 1.0 if kind.recipe.terms is closed_form else _largest(problem, estimator)
+    largest = _largest(problem, estimator)
     in_all = float(np.sum(problem.gamma ** np.arange(steps)))
     if largest <= 1 + ROUNDING:
         found = (low, high) if returns else (min(low, low * in_all), max(high, high * in_all))
-        return Interval(min(0.0, found[0]), max(0.0, found[1])) if largest < 1 else Interval(*found)
+        return Interval(min(0.0, found[0]), max(0.0, found[1])) if largest < 1 - ROUNDING else Interval(*found)
     if kind.recipe.whole:
         times = 1.0 if returns else in_all
         return _finite(low * times, high * times, largest, steps, lambda end: end * largest**steps)
@@ -96,13 +97,24 @@ def _grown(reward: float, largest: float, gamma: float, steps: int) -> float:
 def _largest(problem: Problem, estimator: str) -> float:
     """The largest factor by which one step can multiply an episode's weight."""
     terms = ESTIMATORS[estimator].recipe.terms
-    if terms is not importance:
-        found = [terms(slab) for slab in problem.slabs()]
-        return max(float((one.f + (0.0 if one.k is None else one.k)).max()) for one in found)
-    ratio = problem.ratio(behavior)
+    if terms in (closed_form, counterfactual):
+        require_full_annotation(problem)
+        if terms is counterfactual and not np.allclose(np.concatenate(_factors(problem)), 1, rtol=0, atol=ROUNDING):
+            raise SupportError(
+                f"range: the weights of {estimator} differ from episode to episode, and how far they can go is not "
+                "known. Take c*-pdis, whose do not."
+            )
+        return 1.0
+    ratio = problem.ratio(behavior) if terms is importance else None
     if not isinstance(ratio, TableLookup):
         raise OptionError(
-            "range: the behaviour policy is known row by row, and ratios of rows not logged are not. State the range "
-            "of per-episode values yourself: semiope.uncertainty.bounds.lower_bound(values, low, high)."
+            f"range: the ratios of {estimator} at steps that were not logged are not known. State the range of "
+            "per-episode values yourself: semiope.uncertainty.bounds.lower_bound(values, low, high)."
         )
     return float(ratio.table.max())
+
+
+def _factors(problem: Problem) -> list[Floats]:
+    """What each step multiplies an episode's weight by."""
+    found = [counterfactual(slab) for slab in problem.slabs()]
+    return [terms.f + (0.0 if terms.k is None else terms.k) for terms in found]

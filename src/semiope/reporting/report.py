@@ -11,14 +11,23 @@ from typing import Any
 
 from semiope._files import exists, write_whole
 from semiope._version import __version__
+from semiope.diagnostics.episodes import MOST
 from semiope.errors import OptionError, SchemaError, SemiopeError, nearest
+from semiope.models.outcomes import Counted
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import diagnose
-from semiope.pipeline.results import Results
+from semiope.pipeline.results import Results, named
 from semiope.reporting import plot, sections
 from semiope.reporting.format import level
+from semiope.uncertainty.bootstrap import RESAMPLES
 from semiope.uncertainty.comparison import Comparison
 from semiope.uncertainty.intervals import check_alpha, check_method
+
+# Options of `so.evaluate` that are said again if they are not these.
+USUAL = {
+    "behavior": None, "cell": "state", "estimators": None, "weights": "equal", "repair": None, "model": None,
+    "gamma": 1.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ def report(
     results: Any,
     path: str | Path | None = None,
     *,
+    estimator: str | None = None,
     focus: str | None = None,
     alpha: float = 0.05,
     ci: str = "t",
@@ -60,6 +70,8 @@ def report(
         What `so.evaluate` returns, for one policy or for several.
     path
         File to write, ending in .html; None: only return the report.
+    estimator
+        By which policies are compared and judged. Default: as for `so.compare`.
     focus
         The policy that diagnostics, support, weights and episodes are shown of. Default: the one that ranks first.
     alpha, ci, seed
@@ -71,13 +83,13 @@ def report(
     """
     check_alpha(alpha)
     check_method(ci)
-    several = plot.named(results)
+    several = named(results, "report")
     first = next(iter(several.values()))
     if first.origin.episodes.n_episodes < 2:
         raise SchemaError("report: there is only one episode, and an interval needs at least two.")
     if focus is not None and focus not in several:
         raise OptionError(f"report: there is no policy {focus!r}.{nearest(str(focus), several)}")
-    comparison = compare(several, alpha=alpha, seed=seed)
+    comparison = compare(several, estimator=estimator, alpha=alpha, seed=seed)
     chosen = several[next(iter(comparison)) if focus is None else focus]
     made = Report(_page(several, chosen, comparison, title=title, ci=ci, seed=seed, command=command))
     if path is not None:
@@ -89,7 +101,8 @@ def _page(
     several: Mapping[str, Results], chosen: Results, comparison: Comparison, *, title: str, ci: str, seed: int,
     command: str | None,
 ) -> str:  # fmt: skip
-    diagnosis = diagnose(chosen, seed=seed)
+    by = comparison.estimator
+    diagnosis = diagnose(chosen, estimator=by, seed=seed)
     estimators = list(dict.fromkeys(name for one in several.values() for name in one))
     alpha, name = comparison.alpha, escape(chosen.policy)
     ordered = {policy: several[policy] for policy in comparison}
@@ -103,21 +116,21 @@ def _page(
     figures = [picture.content for picture in (plot.weights(chosen), plot.ess(chosen))]
     blocks = {
         "Decision": sections.decision(comparison, comparison[chosen.policy], diagnosis),
-        "Estimates": f"<h3>By {comparison.estimator}</h3>"
-        + plot.forest(ordered, estimators=[comparison.estimator], **options).content
+        "Estimates": f"<h3>By {by}</h3>"
+        + plot.forest(ordered, estimators=[by], **options).content
         + (f"<details><summary>All estimators</summary>{every}</details>" if many else f"<h3>All</h3>{every}"),
         "Ranking": plot.ranking(comparison).content,
-        "Diagnostics": f"<p>Of {name} by {comparison.estimator}; the worst light is {diagnosis.light}.</p>"
+        "Diagnostics": f"<p>Of {name} by {by}; the worst light is {diagnosis.light}.</p>"
         + sections.findings(diagnosis)
         + f"<h3>Which intervals to trust</h3>{sections.lights(ordered, estimators)}",
-        "Support": plot.support(chosen).content,
+        "Support": plot.support(chosen, estimator=by).content,
         "Weights": f'<div class="figures"><div><h3>How the weight is shared out</h3>{figures[0]}</div>'
         f"<div><h3>Effective sample size over steps</h3>{figures[1]}</div></div>",
-        "Returns": _returns(chosen),
-        "Episodes": f"<p>The ten that move the estimate of {name} most.</p>" + sections.episodes(chosen),
+        "Returns": _returns(chosen, by),
+        "Episodes": f"<p>The {MOST} that move the estimate of {name} most.</p>" + sections.episodes(chosen, by),
         "Methods": _methods(settings, options) + sections.methods(settings | options, estimators),
         "Warnings": sections.items([*notes, *warned]),
-        "Run it again": f"<pre>{escape(command or _python(chosen, comparison))}</pre>",
+        "Run it again": f"<pre>{escape(command or _python(chosen, comparison, ci))}</pre>",
     }
     links = "".join(f'<li><a href="#{_anchor(head)}">{head}</a></li>' for head in blocks)
     body = "".join(
@@ -137,9 +150,9 @@ def _page(
     )
 
 
-def _returns(results: Results) -> str:
+def _returns(results: Results, estimator: str) -> str:
     try:
-        return plot.returns(results).content
+        return plot.returns(results, estimator=estimator).content
     except SemiopeError as error:
         return f"<p>{escape(str(error))}</p>"
 
@@ -152,21 +165,27 @@ def _methods(settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         "<p>Values are estimated from logged episodes by weighting what happened, and what experts expect, by how "
         f"much more or less often the new policy would have done it. The behaviour policy is {behavior}. "
         f"{level(options['alpha'])} intervals ({options['ci']}) are over episodes, by ratios of sums; differences are "
-        "paired by episode; statements for all policies at once come from 1000 resamples of episodes. What is achieved "
-        "today is the mean return of the logged episodes. Repaired answers and counted policies are taken as given."
-        "</p>"
+        f"paired by episode; statements for all policies at once come from {RESAMPLES} resamples of episodes. What is "
+        "achieved today is the mean return of the logged episodes. Repaired answers and counted policies are taken as "
+        "given.</p>"
     )
 
 
-def _python(results: Results, comparison: Comparison) -> str:
+def _python(results: Results, comparison: Comparison, ci: str) -> str:
+    """The calls that made it; what cannot be written down is named."""
     options = results.origin.options
-    shown = {"estimators": options["estimators"]}
-    shown |= {name: options[name] for name in ("cell", "weights", "repair", "gamma")}
-    listed = ", ".join(f"{name}={value!r}" for name, value in shown.items() if isinstance(value, str | float | list))
+    given = ["episodes", "policies"]
+    given += ["annotations=annotations"] if results.origin.annotations is not None else []
+    for name, usual in USUAL.items():
+        value = options[name]
+        if isinstance(value, str | float | list):
+            given += [] if value == usual else [f"{name}={value!r}"]
+        elif value is not None and getattr(value, "told", "") != Counted().told:
+            given.append(f"{name}={name}")
     return (
-        "import semiope as so\n\n"
-        f"results = so.evaluate(episodes, policies, annotations=annotations, {listed})\n"
-        f'so.report(results, "report.html", alpha={comparison.alpha!r}, seed={comparison.seed!r})'
+        f"import semiope as so\n\nresults = so.evaluate({', '.join(given)})\n"
+        f'so.report(results, "report.html", estimator={comparison.estimator!r}, focus={results.policy!r}, '
+        f"alpha={comparison.alpha!r}, ci={ci!r}, seed={comparison.seed!r})"
     )
 
 
