@@ -11,8 +11,9 @@ import pytest
 import semiope as so
 from semiope.domains import sepsis, tree
 from semiope.errors import quietly
+from semiope.pipeline.clustered import annotators_left_out
 from semiope.pipeline.evaluate import again
-from semiope.pipeline.refute import annotators_left_out, leave_one_out, placebo
+from semiope.pipeline.refute import leave_one_out, placebo
 from tests.diagnostics.cases import evaluated, everywhere, one_step
 
 

@@ -47,7 +47,7 @@ def test_the_sentence_by_hand() -> None:
         "61.0% of the policy's decisions at the logged steps are actions that were never taken there, in 3 states "
         "(first 'a', 'b', 'c'). Estimates leave out what they bring."
     )
-    assert found.way_out == "Annotating these 10 steps, one action each, would cover 100% of it."
+    assert found.way_out == "Annotating 10 steps in these states, one action each, would cover 100% of it."
 
 
 def test_answers_mend_what_they_are_about() -> None:
@@ -61,7 +61,7 @@ def test_answers_mend_what_they_are_about() -> None:
     assert (before.light, before.figure, before.way_out) == ("green", "61.0%", "")
     assert (after.light, after.figure) == ("amber", "1.0%")
     assert "never taken or answered for there, in 1 state (first 'c')" in after.sentence
-    assert after.way_out == "Annotating these 1 steps, one action each, would cover 100% of it."
+    assert after.way_out == "Annotating this 1 step, one action each, would cover 100% of it."
 
 
 def test_many_steps_are_asked_about_forty_at_a_time() -> None:
@@ -73,7 +73,7 @@ def test_many_steps_are_asked_about_forty_at_a_time() -> None:
     results = evaluated(logs, so.Policy.from_table(np.tile([0.5, 0.5], (20, 1))), estimators="pdis")
     found = so.diagnose(results, refute=False)[LOGS]
     assert found.figure == "50.0%"
-    assert found.way_out == "Annotating these 40 steps, one action each, would cover 40% of it."
+    assert found.way_out == "Annotating 40 steps in these states, one action each, would cover 40% of it."
 
 
 def test_full_support_needs_no_questions() -> None:

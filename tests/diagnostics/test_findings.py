@@ -223,7 +223,7 @@ def test_every_estimator_can_be_diagnosed(estimator: str) -> None:
     answers = answered(logs, by_question, 3)
     found = diagnosed(logs, everywhere(0.3, 0.7, n_states=2), estimator, annotations=answers)
     naive = so.ESTIMATORS[estimator].naive
-    assert (found.findings[0].name == "estimator") == naive
+    assert (found.findings[0].name == "estimator") == (naive or estimator in ("dm", "dm+"))
     assert found.light == RED if naive else found.light in (GREEN, AMBER, RED)
     listens = so.ESTIMATORS[estimator].support != "logged" and not naive
     assert ("shuffled answers" in [one.name for one in found]) == listens

@@ -84,7 +84,7 @@ def test_nothing_comes_from_outside(page: str) -> None:
 def test_the_focus_can_be_chosen(results: dict[str, so.Results]) -> None:
     text = text_of(so.report(results, focus="flip-400-seed-0").html)
     assert "“flip-400-seed-0” is worse than today's policy." in text
-    assert "The ten that move the estimate of flip-400-seed-0 most" in text
+    assert "The 10 that move the estimate of flip-400-seed-0 most" in text
 
 
 def test_a_red_light_leaves_it_undecided() -> None:
@@ -161,7 +161,7 @@ def test_a_folder_is_no_file(results: dict[str, so.Results], tmp_path: Path) -> 
     (tmp_path / "x.html").mkdir()
     with pytest.raises(so.OptionError, match="is a folder"):
         so.report(results, tmp_path / "x.html")
-    with pytest.raises(so.OptionError, match="shows one policy"):
+    with pytest.raises(so.OptionError, match="this is about one policy"):
         so.plot.weights(results)
     with pytest.raises(so.OptionError, match=r"give what so\.evaluate returns"):
         so.plot.forest({"a": 1})

@@ -181,7 +181,7 @@ def test_answers_that_are_means_are_smaller_in_the_convex_order(asked: str, seed
     assert optimism[-1] == pytest.approx(0, abs=1e-9)
     assert max(optimism) > 1e-6
     assert found.weights @ (found.returns - true.mean) ** 2 < true.chance @ (true.value - true.mean) ** 2
-    assert "upper bound" in returns_distribution(world.problem).note
+    assert "at best" in returns_distribution(world.problem).note
 
 
 # Refusals

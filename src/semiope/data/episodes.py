@@ -119,9 +119,15 @@ class Episodes(ArrowTable):
         """Step of each row."""
         return frozen(np.arange(self.n_steps) - np.repeat(self.offsets[:-1], self.lengths))
 
+    def returns_to_go(self, gamma: float) -> Floats:
+        """The discounted return from each row on."""
+        found = np.empty(self.n_steps)
+        _discount(self.offsets, self.reward, gamma, found)
+        return found
+
     def returns(self, gamma: float) -> Floats:
         """The discounted return of each episode."""
-        return np.add.reduceat(gamma**self.step * self.reward, self.offsets[:-1])
+        return self.returns_to_go(gamma)[self.offsets[:-1]]
 
     def describe_row(self, row: int) -> str:
         """Return a row in words, by its labels."""
@@ -202,6 +208,15 @@ def without_sentinels(action: Any) -> Any:
 
 def _is_sentinel(action: object) -> bool:
     return isinstance(action, Real) and action == -1
+
+
+@compiled
+def _discount(offsets: Integers, reward: Floats, gamma: float, found: Floats) -> None:
+    for e in range(len(offsets) - 1):
+        total = 0.0
+        for row in range(offsets[e + 1] - 1, offsets[e] - 1, -1):
+            total = reward[row] + gamma * total
+            found[row] = total
 
 
 @compiled

@@ -11,8 +11,15 @@ from semiope.diagnostics.quality import ENOUGH, LAST, AnnotatorQuality, Quality
 BIAS = Rule(amber=0.1, red=0.3)
 NOISE = Rule(amber=0.5, red=1.0)
 AGREEMENT = Rule(amber=0.75, red=0.5, form="{:.2f}")
+BY = {
+    "peers": "others' answers",
+    "persons": "others' answers",
+    "another": "others' answers",
+    "twins": "outcomes",
+    "outcomes": "outcomes",
+    "repeats": "repeated answers",
+}
 HONESTY = Rule(amber=1.5, red=2.0, form="{:.1f}")
-MORE = "Ask about some actions that were taken, whose outcomes are known, and let experts share some questions."
 
 
 def judge_annotators(quality: Quality, scatter: float) -> list[Finding]:
@@ -35,9 +42,9 @@ def _bias(quality: Quality, scatter: float) -> Finding | None:
     light = worst(lights)
     caveat = next((one.caveat for one in judged if one.caveat), "")
     return Finding(
-        "bias of annotators", light, _listed(judged, lambda one: f"{one.bias.value:+.3g} +- {one.bias.std_error:.2g}"),
+        "bias of annotators", light, _listed(judged, _told_bias),
         f"surely beyond, in stds of returns: {BIAS}" + ("; amber at most where policies mix in" if caveat else ""),
-        f"Answers about actions that were taken, minus what came of them ({judged[0].basis}). {caveat}".strip(),
+        f"Answers about actions that were taken, minus what came of them. {caveat}".strip(),
         "" if light == GREEN else "A bias is found and taken off by repair='pool'; dm+-is does not depend on it.",
     )  # fmt: skip
 
@@ -47,11 +54,11 @@ def _noise(quality: Quality, scatter: float) -> Finding | None:
     if not judged or not scatter > 0:
         return None
     light = worst([NOISE.light(one.noise.value / scatter) for one in judged])
-    sources = ", ".join(dict.fromkeys(one.noise.source for one in judged))
+    sources = ", ".join(dict.fromkeys(BY[one.noise.source] for one in judged))
     return Finding(
         "noise of annotators", light, _listed(judged, lambda one: f"{one.noise.value:.3g}"),
         f"in stds of returns: {NOISE}",
-        f"How much answers scatter around what is right, found from {sources}; returns scatter by {scatter:.3g}.",
+        f"How much answers scatter around what is right, judged by {sources}; returns scatter by {scatter:.3g}.",
         "" if light == GREEN else "Noise costs certainty, not rightness: repair='model' and weights='auto' reduce it.",
     )  # fmt: skip
 
@@ -83,6 +90,10 @@ def _honesty(quality: Quality) -> Finding | None:
         + ("." if light == GREEN else f": the stated std is {too} than it should be."),
         "" if light == GREEN else "Leave the column std out, so that scatter is estimated.",
     )  # fmt: skip
+
+
+def _told_bias(one: AnnotatorQuality) -> str:
+    return f"{one.bias.value:+.3g} +- {one.bias.std_error:.2g} ({one.bias.n:,} answers, {one.basis})"
 
 
 def _listed(judged: list[AnnotatorQuality], told: Callable[[AnnotatorQuality], str]) -> str:

@@ -68,5 +68,5 @@ def _told(problem: Problem, episode: int, weight: float, influence: float) -> To
                 follows=follows,
             )
         )
-    achieved = float(np.sum(problem.gamma ** np.arange(len(rows)) * episodes.reward[rows]))
+    achieved = float(episodes.reward[rows] @ problem.gamma ** np.arange(len(rows)))
     return Told(episodes.labels[episode], weight, achieved, influence / episodes.n_episodes, steps)

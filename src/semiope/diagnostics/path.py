@@ -70,6 +70,7 @@ def states_that_matter(problem: Problem, shown: int = SHOWN) -> Matters:
     total = np.bincount(episodes.state[decided], weights=weight[decided], minlength=n_states)
     visits = np.bincount(episodes.state[decided], minlength=n_states)
     order = np.argsort(-total, kind="stable")[:shown]
+    order = order[total[order] > 0]
     shares = total[order] / max(float(total.sum()), 1e-300)
     return Matters([episodes.states[int(s)] for s in order], shares, visits[order])
 

@@ -52,7 +52,7 @@ SOURCES = ("peers", "persons", "another", "twins", "outcomes", "repeats")
 LAST, ALL = "last step", "all steps"
 CAVEAT = (
     "Outcomes follow the behaviour policy, while answers speak of the policy under evaluation: unless they were asked "
-    "about today's policy, {} hold the difference between the policies, too."
+    "about today's policy, the difference between the policies is in {}, too."
 )
 
 

@@ -61,7 +61,8 @@ def run(report: Path, *, patients: int = PATIENTS, seed: int = 0) -> None:
     found = [so.scores({name: one.value for name, one in some.items()}, truth, **line) for some in (before, after)]
     _print_scores(*found)
     so.report(both, report, seed=seed, title="Sepsis: 26 candidate policies", command="semiope demo")
-    out.print(f"\n[bold]5. Report[/] for a committee: {report}", soft_wrap=True)
+    out.print("\n[bold]5. Report[/] for a committee: ", end="")
+    out.print(str(report), soft_wrap=True, markup=False)
 
 
 def _print_policies(truth: Mapping[str, float], before: Comparison, after: Comparison, today: float) -> None:

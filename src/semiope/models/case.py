@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope._compiled import compiled
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import AlignedAnnotations, Logbook
@@ -106,9 +105,7 @@ class Records:
 
     @cached_property
     def _observed_returns(self) -> Floats:
-        found = np.empty(self.episodes.n_steps)
-        _returns(self.episodes.offsets, self.episodes.reward, self.gamma, found)
-        return found
+        return self.episodes.returns_to_go(self.gamma)
 
     def counterfactual(self, annotations: Annotations) -> tuple[Places, Floats]:
         """Places and values of answers about actions that were not taken, pooled by question."""
@@ -131,15 +128,6 @@ class Records:
         std = None if aligned.std is None else aligned.std[order]
         action, value = ids[aligned.action][order], aligned.value[order]
         return aligned._replace(row=row, action=action, value=value, weight=None, std=std)
-
-
-@compiled
-def _returns(offsets: Integers, reward: Floats, gamma: float, found: Floats) -> None:
-    for e in range(len(offsets) - 1):
-        total = 0.0
-        for row in range(offsets[e + 1] - 1, offsets[e] - 1, -1):
-            total = reward[row] + gamma * total
-            found[row] = total
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from semiope.errors import OptionError, SchemaError
+from semiope._arrays import Floats
+from semiope.data.annotations import Annotations
+from semiope.errors import OptionError, SchemaError, SupportError
 from semiope.estimate.registry import ESTIMATORS
-from semiope.pipeline.refute import LeftOut, annotators_left_out
+from semiope.pipeline.evaluate import again
 from semiope.pipeline.results import Results, one_of
 from semiope.uncertainty.intervals import Interval, around, check_alpha, student
+
+
+class LeftOut(NamedTuple):
+    """Estimates without each annotator, and the standard error that annotators add (jackknife)."""
+
+    annotators: list[str]
+    values: Floats
+    std_error: float
 
 
 class Clustered(NamedTuple):
@@ -31,8 +42,10 @@ def clustered(results: Results, estimator: str | None = None, *, alpha: float = 
     results = one_of(results, "clustered")
     name, own, _ = results.chosen(estimator)
     answers = results.origin.annotations
-    if answers is None or answers.annotator is None or len(set(answers.annotator.to_pylist())) < 2:
+    if answers is None or answers.annotator is None or len(set(answers.annotator.to_pylist()) - {None}) < 2:
         raise SchemaError("clustered: there are no two annotators. Name them in a column 'annotator'.")
+    if len(own.values) < 2:
+        raise SchemaError("clustered: there is only one episode, and an interval needs at least two.")
     if ESTIMATORS[name].support != "augmented":
         raise OptionError(f"clustered: {name} does not weigh answers, or needs all of them. Take c-pdis.")
     found = annotators_left_out(results, name)
@@ -42,3 +55,27 @@ def clustered(results: Results, estimator: str | None = None, *, alpha: float = 
     freedom = total**2 / float(np.sum(variances**2 / degrees)) if total else float(degrees[0])
     error = float(np.sqrt(total))
     return Clustered(error, around(own.value, student(freedom, 1 - alpha / 2) * error), found)
+
+
+def annotators_left_out(results: Results, estimator: str) -> LeftOut:
+    """Evaluate again without each of the annotators in turn."""
+    annotations = results.origin.annotations
+    assert annotations is not None
+    names, values = [], []
+    for name, others in _without_each(annotations):
+        try:
+            values.append(again(results, annotations=others, estimators=estimator)[estimator].value)
+            names.append(name)
+        except SupportError:  # c*-estimators need all answers
+            continue
+    n = len(values)
+    spread = float(np.sqrt((n - 1) / n * np.sum((np.array(values) - np.mean(values)) ** 2))) if n > 1 else np.nan
+    return LeftOut(names, np.array(values), spread)
+
+
+def _without_each(annotations: Annotations) -> Iterator[tuple[str, Annotations]]:
+    who = annotations.annotator
+    assert who is not None
+    for name in dict.fromkeys(name for name in who.to_pylist() if name is not None):
+        keep = np.flatnonzero([other != name for other in who.to_pylist()])
+        yield str(name), annotations.some(keep)

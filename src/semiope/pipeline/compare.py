@@ -8,7 +8,13 @@ from semiope._random import Seed
 from semiope.errors import OptionError
 from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.pipeline.results import HEADLINES, Results, named
-from semiope.uncertainty.comparison import Comparison
+from semiope.uncertainty.comparison import Comparison, is_comparable
+
+
+def comparable(results: Results, estimator: str | None = None) -> bool:
+    """Whether the estimate of a policy is a number that others can be held against."""
+    name = results.headline if estimator is None else canonical(estimator)
+    return name not in results or is_comparable(results[name])
 
 
 def compare(
@@ -37,4 +43,6 @@ def compare(
     name = next(common, first.headline) if estimator is None else canonical(estimator)
     if ESTIMATORS[name].naive:
         raise OptionError(f"compare: {name} is biased by design, and nothing can be decided by it. Use another.")
-    return Comparison({policy: one[name] for policy, one in several.items()}, first.origin.observed, alpha, seed)
+    estimates = {policy: one[name] for policy, one in several.items()}
+    unsupported = {policy: one.unsupported(name) for policy, one in several.items()}
+    return Comparison(estimates, first.origin.observed, alpha, seed, unsupported)

@@ -15,6 +15,7 @@ from semiope.diagnostics.behavior import judge_behavior
 from semiope.diagnostics.coverage import judge_coverage
 from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding, judge_average, judge_weights, worst
 from semiope.diagnostics.path import judge_path, judge_thin
+from semiope.diagnostics.plausible import judge_agreement, judge_reach, judge_shared_bias
 from semiope.diagnostics.quality import annotator_quality
 from semiope.diagnostics.shuffle import judge_shuffled
 from semiope.diagnostics.steps import judge_steps
@@ -24,8 +25,10 @@ from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, Estimator
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame, named
+from semiope.policies.policy import Policy
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
+_POOLED = "for information: of the answers as given; pooling takes biases off"
 _MODELLED = Finding(
     "estimator", AMBER, "model", "amber where there is a model and nothing to correct it",
     "It rests on a model of returns alone, whose error no interval knows.",
@@ -99,6 +102,7 @@ def _on_interval(results: Results, name: str) -> list[Finding]:
         *on_weights,
         *judge_coverage(problem, listens=_listens(problem, name)),
         *_repairs(results, kind),
+        *(_on_answers(results, name) if _listens(problem, name) else []),
     ]
 
 
@@ -137,19 +141,36 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
         judge_thin(problem, listens=listens, matters=matters),
         judge_behavior(problem.evidence, matters=matters),
     ]
-    if listens:
-        findings += _annotators(results)
     if refute:
         findings += _refutations(results, name, problem, listens=listens, seed=seed)
     return Diagnosis(results.policy, name, findings)
 
 
-def _annotators(results: Results) -> list[Finding]:
-    run = results.origin
-    if run.annotations is None:
+def _on_answers(results: Results, name: str) -> list[Finding]:
+    """Whether the answers, and those who gave them, can be believed."""
+    run, (_, estimate, problem) = results.origin, results.chosen(name)
+    agrees = judge_agreement(problem, estimate)
+    return [*run.once("answers", lambda: _of_people(results)), *([] if agrees is None else [agrees])]
+
+
+def _of_people(results: Results) -> list[Finding]:
+    """The part of it that is the same for all estimators."""
+    run, problem = results.origin, results.origin.weighed.problem
+    scatter = float(np.std(run.observed.values))
+    if run.annotations is None or not scatter > 0:
         return []
-    quality = annotator_quality(run.episodes, run.annotations, run.weighed.problem.gamma)
-    return judge_annotators(quality, float(np.std(run.observed.values)))
+    found = [judge_reach(problem)]
+    pooled = any(step.startswith("pool") for step in results.settings["repair"])
+    if isinstance(run.policy, Policy) and run.annotations.said is None and not pooled:
+        found.append(judge_shared_bias(run.policy, results.policy, problem, run.annotations, scatter))
+    judged = judge_annotators(annotator_quality(run.episodes, run.annotations, problem.gamma), scatter)
+    if pooled:
+        judged = [one._replace(light=GREEN, rule=_POOLED, way_out="") if _by_pool(one) else one for one in judged]
+    return found + judged
+
+
+def _by_pool(finding: Finding) -> bool:
+    return finding.name in ("bias of annotators", "agreement of annotators")
 
 
 def _repairs(results: Results, kind: Estimator) -> Iterator[Finding]:
@@ -173,5 +194,5 @@ def _refutations(results: Results, name: str, problem: Problem, *, listens: bool
     if not listens or answers is None:
         return
     yield judge_shuffled(problem, seed)
-    if answers.annotator is not None and len(set(answers.annotator.to_pylist())) > 1:
+    if answers.annotator is not None and len(set(answers.annotator.to_pylist()) - {None}) > 1:
         yield leave_one_out(results, name)

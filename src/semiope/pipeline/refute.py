@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import numpy as np
 
 from semiope._arrays import Floats, Integers
-from semiope.data.annotations import Annotations
 from semiope.diagnostics.findings import AMBER, GREEN, Finding, Rule
-from semiope.errors import SupportError
 from semiope.estimate.evidence import Evidence
+from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import EpisodeValues, Estimate
 from semiope.estimate.scan import Scaled, Terms, scan
-from semiope.pipeline.evaluate import again
+from semiope.pipeline.clustered import clustered
 from semiope.pipeline.results import Results
 from semiope.policies.lookup import safe_ratio
 
@@ -75,51 +71,21 @@ def _times(keys: Integers) -> Integers:
     return found
 
 
-class LeftOut(NamedTuple):
-    """Estimates without each annotator, and the standard error that annotators add (jackknife)."""
-
-    annotators: list[str]
-    values: Floats
-    std_error: float
-
-
-def annotators_left_out(results: Results, estimator: str) -> LeftOut:
-    """Evaluate again without each of the annotators in turn."""
-    annotations = results.origin.annotations
-    assert annotations is not None
-    names, values = [], []
-    for name, others in _without_each(annotations):
-        try:
-            values.append(again(results, annotations=others, estimators=estimator)[estimator].value)
-            names.append(name)
-        except SupportError:  # c*-estimators need all answers
-            continue
-    n = len(values)
-    spread = float(np.sqrt((n - 1) / n * np.sum((np.array(values) - np.mean(values)) ** 2))) if n > 1 else np.nan
-    return LeftOut(names, np.array(values), spread)
-
-
 def leave_one_out(results: Results, estimator: str) -> Finding:
     """Whether the estimate hangs on one annotator."""
-    found, own = annotators_left_out(results, estimator), results[estimator]
+    own = results[estimator]
     name, rule = "leaving out one annotator", f"{APART} standard errors"
-    if not len(found.values):
+    if ESTIMATORS[estimator].support != "augmented":
         return Finding(name, AMBER, "-", rule, f"{estimator} needs the answers of all, and cannot do without any.")
+    error, (low, high), found = clustered(results, estimator)
     far = float(np.max(np.abs(found.values - own.value)))
     apart = far / max(own.std_error, 1e-9 * abs(own.value), 1e-300)
     light = APART.light(apart)
-    listed = ", ".join(f"{name} {value:.4g}" for name, value in zip(found.annotators, found.values, strict=True))
+    listed = ", ".join(f"{name} {value:.4g}" for name, value in zip(found.annotators[:10], found.values, strict=False))
+    listed += " ..." if len(found.annotators) > 10 else ""
     return Finding(
         name, light, f"{apart:.1f} standard errors", rule,
         f"Without each of them in turn the estimate is: {listed} (all: {own.value:.4g}). Clustered by annotator, its "
-        f"standard error is {float(np.hypot(own.std_error, found.std_error)):.2g} instead of {own.std_error:.2g}.",
+        f"standard error is {error:.2g} instead of {own.std_error:.2g}, and its 95% interval {low:.3g} to {high:.3g}.",
         "" if light == GREEN else "Look at that annotator's bias and noise; pool answers with repair='pool'.",
     )  # fmt: skip
-
-
-def _without_each(annotations: Annotations) -> Iterator[tuple[str, Annotations]]:
-    who = annotations.annotator
-    assert who is not None
-    for name in dict.fromkeys(who.to_pylist()):
-        keep = np.flatnonzero([other != name for other in who.to_pylist()])
-        yield str(name), annotations.some(keep)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -14,7 +14,8 @@ from semiope._extras import need
 from semiope._tables import as_table
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
-from semiope.errors import NotEstimatedError, OptionError, nearest
+from semiope.diagnostics.support import NEGLIGIBLE
+from semiope.errors import NotEstimatedError, OptionError, SchemaError, SupportError, nearest
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ALIASES, ESTIMATORS, canonical
 from semiope.estimate.result import EpisodeValues, Estimate
@@ -43,6 +44,13 @@ class Run:
     annotations: Annotations | None
     options: dict[str, Any]
     weighed: Weighed
+    _kept: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, key: str, build: Callable[[], Any]) -> Any:
+        """What is asked for again and again, computed on first use."""
+        if key not in self._kept:
+            self._kept[key] = build()
+        return self._kept[key]
 
     @cached_property
     def observed(self) -> Estimate:
@@ -112,11 +120,26 @@ class Results(Mapping[str, Estimate]):
         State the range of an episode's return, or of a reward; that of the estimator's values is derived from it.
         """
         from semiope.uncertainty.bounds import lower_bound
+        from semiope.uncertainty.intervals import check_alpha
         from semiope.uncertainty.ranges import value_range
 
+        check_alpha(alpha)
         name, estimate, problem = self.chosen(estimator)
+        lacking = self.unsupported(name)
+        if lacking > NEGLIGIBLE:
+            raise SupportError(
+                f"lower_bound: {lacking:.1%} of the policy's decisions are actions that {name} knows nothing of, and "
+                "what they bring has no bound. Annotate them, or take an estimator that listens to answers."
+            )
+        if estimate.per_episode.value_exponent:
+            raise SchemaError(f"lower_bound: values of {name} leave the range of numbers. Use annotations.")
         low, high = value_range(problem, name, returns=returns, rewards=rewards)
         return lower_bound(estimate.values, low, high, alpha=alpha, method=method)
+
+    def unsupported(self, estimator: str) -> float:
+        """The share of the policy's decisions, at the logged steps, that an estimator knows nothing of."""
+        found: float = self.diagnostics.get("unsupported_mass", {}).get(ESTIMATORS[estimator].support, 0.0)
+        return found
 
     def distribution(self, estimator: str | None = None) -> Distribution:
         """The distribution of returns under the policy, from the weights of an estimator."""
@@ -164,14 +187,16 @@ def named(results: Any, who: str) -> dict[str, Results]:
     several = {results.policy: results} if isinstance(results, Results) else results
     if not isinstance(several, Mapping) or not several or not all(isinstance(one, Results) for one in several.values()):
         raise OptionError(f"{who}: give what so.evaluate returns, for one policy or for several by name.")
-    return dict(several)
+    return {str(name): one for name, one in several.items()}
 
 
 def one_of(results: Any, who: str) -> Results:
     """The results of one policy."""
     several = named(results, who)
     if len(several) > 1:
-        raise OptionError(f"{who}: this is about one policy: give results[name], name one of {', '.join(several)}.")
+        raise OptionError(
+            f"{who}: this is about one policy: give results[name], name one of {', '.join(list(several)[:10])}."
+        )
     return next(iter(several.values()))
 
 

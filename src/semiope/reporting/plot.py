@@ -16,15 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from semiope._files import write_whole
 from semiope.diagnostics.coverage import support_map
 from semiope.diagnostics.weight import weights_by_step
-from semiope.errors import OptionError
 from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import trust
 from semiope.pipeline.results import Results, named, one_of
+from semiope.reporting.files import write_page
 from semiope.reporting.format import level, number
 from semiope.reporting.svg import Axis, Line, box, drawing, lamp, lines, strip, text
 from semiope.uncertainty.comparison import Comparison
@@ -42,16 +41,17 @@ class Picture:
     def _repr_html_(self) -> str:
         return f'<div class="semiope"><style>{styles()}</style>{self.content}</div>'
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Write it as a page (.html)."""
-        if Path(path).suffix.lower() not in (".html", ".htm"):
-            raise OptionError(f"save: {path} must end in .html, for that is what is written.")
         page = (
             f'<!doctype html><html lang="en" class="semiope"><meta charset="utf-8"><title>{escape(self.title)}</title>'
             f"<style>{styles()}\nhtml {{ background: var(--paper); color: var(--ink); font: 16px system-ui; }}</style>"
             f"<body><main><h1>{escape(self.title)}</h1>{self.content}</main></body></html>\n"
         )
-        write_whole({Path(path): lambda target: target.write_text(page, encoding="utf-8")})
+        return write_page(path, page, "save")
+
+    def __repr__(self) -> str:
+        return f"Picture({self.title})"
 
 
 @cache
@@ -79,7 +79,7 @@ def forest(
     axis = _range([row[2:5] for row in rows], today)
     body, previous = [], None
     for policy, name, value, low, high, light in rows:
-        head = "" if policy == previous else escape(policy)
+        head = "" if policy == previous else f"<bdi>{escape(policy)}</bdi>"
         previous = policy
         what = f"{head}<br><small>{escape(name)}</small>" if head else f"<small>{escape(name)}</small>"
         told = f"{number(value)}<br><small>{number(low)} to {number(high)}</small>"
@@ -99,30 +99,31 @@ def forest(
     return Picture("Estimates and intervals", content)
 
 
-def ranking(comparison: Any, **options: Any) -> Picture:
+def ranking(comparison: Any) -> Picture:
     """Policies by rank: difference to today's, p-value, chance of being best; from `so.compare` or results."""
-    found = comparison if isinstance(comparison, Comparison) else compare(comparison, **options)
+    found = comparison if isinstance(comparison, Comparison) else compare(comparison)
     body = []
     for one in found.values():
         gap = one.difference
         call = "yes, all at once" if one.surely else "yes" if one.better else "not shown"
-        ranks = f"{one.rank} <small>({one.ranks.low:.0f} to {one.ranks.high:.0f})</small>"
+        call = call if found.supported(one.policy) else f"unknown: {found.unsupported[one.policy]:.0%} unsupported"
         body.append(
-            f'<tr><th scope="row">{escape(one.policy)}</th><td class="number">{ranks}</td>'
+            f'<tr><th scope="row"><bdi>{escape(one.policy)}</bdi></th><td>{call}</td>'
             f'<td class="number">{gap.value:+.3g}<br><small>{gap.interval.low:+.3g} to {gap.interval.high:+.3g}</small>'
-            f'</td><td class="number">{_p(gap.p_value)}</td><td class="number">{one.best:.0%}</td><td>{call}</td></tr>'
+            f'</td><td class="number">{one.rank} <small>({one.ranks.low:.0f} to {one.ranks.high:.0f})</small></td>'
+            f'<td class="number">{one.best:.0%}</td><td class="number">{_p(gap.p_value)}</td></tr>'
         )
-    heads = ("rank", f"difference, {level(found.alpha)}", "p", "best")
     caption = (
         f"By {escape(found.estimator)}, against {number(found.today.value)} achieved today; the same resamples for all "
-        "policies."
+        "policies. Calls hold if the interval can be trusted."
     )
+    heads = (f"difference, {level(found.alpha)}", "rank", "best of these", "p, one-sided")
     head = "".join(f'<th scope="col" class="number">{one}</th>' for one in heads)
     content = (
         f"<p><small>{caption}</small></p>"
         '<div class="wide" tabindex="0" role="region" aria-label="Table of ranks"><table>'
-        f'<thead><tr><th scope="col">policy</th>{head}'
-        f'<th scope="col">better than today\'s</th></tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+        f'<thead><tr><th scope="col">policy</th><th scope="col">better than today\'s</th>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
     )
     return Picture("Ranking", content)
 
@@ -131,8 +132,11 @@ def support(results: Any, *, estimator: str | None = None, most: int = STATES) -
     """Where the policy would do what nobody did: by state, before and after annotations."""
     one = one_of(results, "plot")
     found = support_map(one.chosen(estimator).problem)
+    title = f"Support of {one.policy}, by state"
     worst = np.lexsort((-found.decisions, -found.logged * found.decisions))[:most]
-    shown = [int(i) for i in worst if found.logged[i] > 0] or [int(i) for i in range(min(most, len(found.state)))]
+    shown = [int(i) for i in worst if found.logged[i] > 0]
+    if not shown:
+        return Picture(title, "<p>Everything that the policy would do was done, in every state.</p>")
     height, parts = 22, []
     for place, i in enumerate(shown):
         y, before, after = place * height + 4, found.logged[i], found.augmented[i]
@@ -148,10 +152,9 @@ def support(results: Any, *, estimator: str | None = None, most: int = STATES) -
         f"{found.state[i]}: {found.logged[i]:.0%} before, {found.augmented[i]:.0%} after" for i in shown[:5]
     )
     note = (
-        "<p><small>Share of the policy's decisions in a state on actions that were never taken there (outline) and "
-        "neither taken nor answered for (filled); n: decisions logged.</small></p>"
+        "<p>The states in which the policy would do what nobody did. Red outline: share of its decisions on actions "
+        "that were never taken there. Filled red: of these, what nobody answered for either. n: decisions logged.</p>"
     )
-    title = f"Support of {one.policy}, by state"
     return Picture(title, note + drawing(title, told, "".join(parts), height=len(shown) * height + 8))
 
 
@@ -195,6 +198,7 @@ def returns(results: Any, *, estimator: str | None = None) -> Picture:
         Line("today, as observed", at, np.searchsorted(today, at, side="right") / len(today)),
     ]
     worst = found.cvar(0.1)
+    lowest = "mean of the worst tenth" + (", at best" if found.share_answered else "")
     told = f"Mean of the worst tenth {worst:.3g}, below today's mean return with {found.cdf(float(today.mean())):.0%}"
     title = f"Returns under {one.policy}"
     chart = lines(title, told, Axis("return", *ends), Axis("share of at most that", 0, 1, True), drawn, stairs=True)
@@ -204,13 +208,17 @@ def returns(results: Any, *, estimator: str | None = None) -> Picture:
         for what, new, old in (
             ("mean", found.mean, float(today.mean())),
             ("median", found.quantile(0.5), float(np.quantile(today, 0.5, method="inverted_cdf"))),
-            ("mean of the worst tenth", worst, float(today[: max(1, round(0.1 * len(today)))].mean())),
+            (
+                lowest,
+                worst,
+                float(today[: max(1, round(0.1 * len(today)))].mean()),
+            ),
         )
     )
     head = "".join(f'<th scope="col" class="number">{who}</th>' for who in ("policy", "today"))
     head = f'<th scope="col">of returns</th>{head}'
     content = f"{chart}<table><thead><tr>{head}</tr></thead><tbody>{table}</tbody></table>"
-    return Picture(title, f"{content}<p><small>{escape(found.note)}</small></p>")
+    return Picture(title, f"<p>{escape(found.note)}</p>{content}")
 
 
 def _chosen(several: Mapping[str, Results], estimators: Sequence[str] | str | None) -> list[str]:
@@ -233,18 +241,16 @@ def _weighted(results: Results, estimators: Sequence[str] | str | None) -> list[
 
 
 def _range(rows: Sequence[Sequence[float]], today: float) -> Axis:
-    """An axis for intervals: all of the narrower half, and as much of the others as fits."""
-    finite = [row for row in rows if all(math.isfinite(end) for end in row[:3])]
-    if not finite:
-        return Axis("", today - 1, today + 1)
-    narrow = sorted(finite, key=lambda row: row[2] - row[1])[: max(1, (len(finite) + 1) // 2)]
-    low = min(today, *(row[1] for row in narrow))
-    high = max(today, *(row[2] for row in narrow))
-    room = 0.25 * (high - low) or 0.1 * max(abs(high), 1.0)
-    low = max(low - room, min(row[1] for row in finite))
-    high = min(high + room, max(row[2] for row in finite))
-    room = 0.03 * (high - low) or room
-    return Axis("", min(low, today) - room, max(high, today) + room)
+    """An axis that holds all values, and of intervals as much as does not make the others illegible."""
+    finite = [row for row in rows if all(math.isfinite(end) for end in row)]
+    values = [today, *(row[0] for row in finite)]
+    low, high = min(values), max(values)
+    widths = sorted(row[2] - row[1] for row in finite)
+    room = max(high - low, widths[len(widths) // 2] if widths else 0.0, 1e-3 * max(abs(low), abs(high), 1e-300))
+    ends = [end for row in finite for end in row[1:]]
+    low, high = max(low - room, min(ends, default=low)), min(high + room, max(ends, default=high))
+    margin = 0.04 * (high - low) or room
+    return Axis("", min(low, *values) - margin, max(high, *values) + margin)
 
 
 def _scale(axis: Axis) -> str:

@@ -9,15 +9,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from semiope._files import exists, write_whole
 from semiope._version import __version__
 from semiope.diagnostics.episodes import MOST
 from semiope.errors import OptionError, SchemaError, SemiopeError, nearest
 from semiope.models.outcomes import Counted
-from semiope.pipeline.compare import compare
+from semiope.pipeline.compare import comparable, compare
 from semiope.pipeline.diagnosis import diagnose
 from semiope.pipeline.results import Results, named
 from semiope.reporting import plot, sections
+from semiope.reporting.files import checked, write_page
 from semiope.reporting.format import level
 from semiope.uncertainty.bootstrap import RESAMPLES
 from semiope.uncertainty.comparison import Comparison
@@ -35,19 +35,17 @@ class Report:
     """A page; notebooks show it, `save` writes it."""
 
     html: str
+    path: str = ""
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file that ends in .html."""
-        target = Path(path)
-        if target.suffix.lower() not in (".html", ".htm"):
-            raise OptionError(f"report: {path} must end in .html, for that is what is written.")
-        if exists(target) and target.is_dir():
-            raise OptionError(f"report: {path} is a folder. Name a file.")
-        write_whole({target: lambda file: file.write_text(self.html, encoding="utf-8")})
-        return target
+        return write_page(path, self.html, "report")
 
     def _repr_html_(self) -> str:
         return f'<iframe srcdoc="{escape(self.html)}" title="report" style="width:100%;height:40rem"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Report({self.path or 'not saved'}, {len(self.html) / 1000:,.0f} kB)"
 
 
 def report(
@@ -84,27 +82,35 @@ def report(
     check_alpha(alpha)
     check_method(ci)
     several = named(results, "report")
+    if path is not None:
+        checked(path, "report")
     first = next(iter(several.values()))
     if first.origin.episodes.n_episodes < 2:
         raise SchemaError("report: there is only one episode, and an interval needs at least two.")
     if focus is not None and focus not in several:
         raise OptionError(f"report: there is no policy {focus!r}.{nearest(str(focus), several)}")
-    comparison = compare(several, estimator=estimator, alpha=alpha, seed=seed)
-    chosen = several[next(iter(comparison)) if focus is None else focus]
-    made = Report(_page(several, chosen, comparison, title=title, ci=ci, seed=seed, command=command))
+    left_out = [name for name, one in several.items() if not comparable(one, estimator)]
+    several = {name: one for name, one in several.items() if name not in left_out} or several
+    comparison = compare(several, estimator=estimator, alpha=float(alpha), seed=seed)
+    if focus is None:
+        focus = next((name for name in comparison if comparison.supported(name)), next(iter(comparison)))
+    elif focus in left_out:
+        raise OptionError(f"report: the estimate of {focus!r} is no number that can be compared. Leave it out.")
+    page = _page(several, focus, comparison, left_out, title=str(title), ci=ci, seed=seed, command=command)
+    made = Report(page, "" if path is None else str(path))
     if path is not None:
         made.save(path)
     return made
 
 
 def _page(
-    several: Mapping[str, Results], chosen: Results, comparison: Comparison, *, title: str, ci: str, seed: int,
-    command: str | None,
+    several: Mapping[str, Results], focus: str, comparison: Comparison, left_out: list[str], *, title: str, ci: str,
+    seed: int, command: str | None,
 ) -> str:  # fmt: skip
-    by = comparison.estimator
+    by, chosen = comparison.estimator, several[focus]
     diagnosis = diagnose(chosen, estimator=by, seed=seed)
     estimators = list(dict.fromkeys(name for one in several.values() for name in one))
-    alpha, name = comparison.alpha, escape(chosen.policy)
+    alpha, name = comparison.alpha, f"<bdi>{escape(focus)}</bdi>"
     ordered = {policy: several[policy] for policy in comparison}
     options: dict[str, Any] = {"alpha": alpha, "ci": ci, "seed": seed}
     settings = {key: value for key, value in chosen.settings.items() if key != "semiope"}
@@ -115,10 +121,14 @@ def _page(
     many = len(several) * len(estimators) > 12
     figures = [picture.content for picture in (plot.weights(chosen), plot.ess(chosen))]
     blocks = {
-        "Decision": sections.decision(comparison, comparison[chosen.policy], diagnosis),
+        "Decision": sections.decision(comparison, comparison[focus], diagnosis),
         "Estimates": f"<h3>By {by}</h3>"
         + plot.forest(ordered, estimators=[by], **options).content
-        + (f"<details><summary>All estimators</summary>{every}</details>" if many else f"<h3>All</h3>{every}"),
+        + (
+            f"<details><summary>All estimators</summary>{every}</details>"
+            if many
+            else f"<h3>All estimators</h3>{every}"
+        ),
         "Ranking": plot.ranking(comparison).content,
         "Diagnostics": f"<p>Of {name} by {by}; the worst light is {diagnosis.light}.</p>"
         + sections.findings(diagnosis)
@@ -129,8 +139,8 @@ def _page(
         "Returns": _returns(chosen, by),
         "Episodes": f"<p>The {MOST} that move the estimate of {name} most.</p>" + sections.episodes(chosen, by),
         "Methods": _methods(settings, options) + sections.methods(settings | options, estimators),
-        "Warnings": sections.items([*notes, *warned]),
-        "Run it again": f"<pre>{escape(command or _python(chosen, comparison, ci))}</pre>",
+        "Warnings": sections.items([*_missing(left_out), *notes, *warned]),
+        "Run it again": f"<pre>{escape(command or _python(chosen, focus, comparison, ci))}</pre>",
     }
     links = "".join(f'<li><a href="#{_anchor(head)}">{head}</a></li>' for head in blocks)
     body = "".join(
@@ -148,6 +158,16 @@ def _page(
         f'<nav aria-label="Sections"><ul>{links}</ul></nav><main>{body}</main>'
         f"<footer>Made by semiope {__version__}.</footer></body></html>\n"
     )
+
+
+def _folded(head: str, content: str, *, fold: bool) -> str:
+    return f"<details><summary>{head}</summary>{content}</details>" if fold else f"<h3>{head}</h3>{content}"
+
+
+def _missing(left_out: list[str]) -> list[str]:
+    if not left_out:
+        return []
+    return [f"Left out, because their estimates are no numbers that can be compared: {', '.join(left_out[:10])}."]
 
 
 def _returns(results: Results, estimator: str) -> str:
@@ -171,7 +191,7 @@ def _methods(settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     )
 
 
-def _python(results: Results, comparison: Comparison, ci: str) -> str:
+def _python(results: Results, focus: str, comparison: Comparison, ci: str) -> str:
     """The calls that made it; what cannot be written down is named."""
     options = results.origin.options
     given = ["episodes", "policies"]
@@ -184,8 +204,8 @@ def _python(results: Results, comparison: Comparison, ci: str) -> str:
             given.append(f"{name}={name}")
     return (
         f"import semiope as so\n\nresults = so.evaluate({', '.join(given)})\n"
-        f'so.report(results, "report.html", estimator={comparison.estimator!r}, focus={results.policy!r}, '
-        f"alpha={comparison.alpha!r}, ci={ci!r}, seed={comparison.seed!r})"
+        f'so.report(results, "report.html", estimator={comparison.estimator!r}, focus={focus!r}, '
+        f"alpha={comparison.alpha!r}, ci={ci!r}, seed={comparison.seed})"
     )
 
 

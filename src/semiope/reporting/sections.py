@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from semiope.diagnostics.episodes import Step, Told, influential
-from semiope.diagnostics.findings import AMBER, GREEN, RED
+from semiope.diagnostics.findings import AMBER, GREEN, ORDER, RED, worst
 from semiope.estimate.registry import ESTIMATORS
 from semiope.pipeline.diagnosis import Diagnosis, trust
 from semiope.pipeline.results import Results
@@ -15,36 +15,45 @@ from semiope.reporting.format import level, number
 from semiope.reporting.svg import lamp
 from semiope.uncertainty.comparison import Comparison, Standing
 
+FOLDED = 6
+
 
 def decision(comparison: Comparison, focus: Standing, diagnosis: Diagnosis) -> str:
     """The headline: is the policy better than what is done today, and can that be relied on?"""
-    gap, today, name = focus.difference, comparison.today.value, f"“{focus.policy}”"
-    light = RED if diagnosis.light == RED else GREEN if focus.surely else AMBER
-    if focus.surely and light != RED:
-        call = f"{name} is better than today's policy."
-    elif light == RED:
-        call = f"Whether {name} is better than today's policy cannot be decided from these data."
-    elif gap.interval.high < 0:
-        call = f"{name} is worse than today's policy."
-    else:
-        call = f"It is not shown that {name} is better than today's policy."
-    others = len(comparison) - 1
-    several = f", with all {others + 1} policies looked at" if others else ""
+    gap, today, others = focus.difference, comparison.today.value, len(comparison) - 1
+    light = worst([diagnosis.light, GREEN if focus.surely else AMBER])
+    several = f" for all {others + 1} policies together" if others else ""
+    call, sure = _call(f"<bdi>“{escape(focus.policy)}”</bdi>", focus, light, f"{100 * comparison.alpha:g}%{several}")
     detail = (
         f"Estimated value {number(focus.value)} ({level(comparison.alpha)} interval {number(focus.interval.low)} to "
         f"{number(focus.interval.high)}), against {number(today)} achieved today: a difference of {gap.value:+.3g} "
         f"({gap.interval.low:+.3g} to {gap.interval.high:+.3g})."
     )
-    rate = (
-        f"The decision is wrong with a probability of at most {comparison.alpha:.0%}{several}, if the estimate can be "
-        f"trusted: its lights below are {diagnosis.light} at worst."
-    )
-    reds = [one for one in diagnosis if one.light == RED]
-    why = f"<p>Red: {escape('; '.join(one.name for one in reds))}.</p>" if reds else ""
+    lamps = [
+        f"<p>{colour.capitalize()}: {escape('; '.join(one.name for one in diagnosis if one.light == colour))}.</p>"
+        for colour in (RED, AMBER)
+        if any(one.light == colour for one in diagnosis)
+    ]
     return (
-        f'<div class="decision {light}"><p>{lamp(light)}</p>'
-        f'<p class="call">{escape(call)}</p><p>{escape(detail)}</p><p>{escape(rate)}</p>{why}</div>'
+        f'<div class="decision {light}"><p>{lamp(light)}</p><p class="call">{call}</p><p>{escape(detail)}</p>'
+        f"<p>{escape(sure)}</p>{''.join(lamps) or '<p>All lights below are green.</p>'}</div>"
     )
+
+
+def _call(name: str, focus: Standing, light: str, rate: str) -> tuple[str, str]:
+    """The decision in a sentence, and on what it rests."""
+    sure = f"It is called so at an error rate of {rate} (one-sided); p = {focus.difference.p_value:.2g} for it alone."
+    if light == RED:
+        call = f"Whether {name} is better than today's policy cannot be decided from these data."
+        return call, "The numbers are shown, but cannot be relied on."
+    if focus.surely and light == GREEN:
+        return f"{name} is better than today's policy.", sure
+    if focus.surely:
+        return f"{name} looks better than today's policy, if the amber lights below are no objection.", sure
+    if focus.together.high < 0:
+        return f"{name} is worse than today's policy.", f"The difference is below 0 at an error rate of {rate}."
+    call = f"It is not shown that {name} is better than today's policy."
+    return call, f"That would take a clearer difference, at an error rate of {rate}."
 
 
 def findings(diagnosis: Diagnosis) -> str:
@@ -53,7 +62,7 @@ def findings(diagnosis: Diagnosis) -> str:
         f"<li>{lamp(one.light)}<p><strong>{escape(one.name)}</strong><br><small>{escape(one.figure)}</small></p>"
         f'<p class="meaning">{escape(one.sentence)}{_way_out(one.way_out)}<br>'
         f"<small>{escape(one.rule)}</small></p></li>"
-        for one in sorted(diagnosis, key=lambda one: -(GREEN, AMBER, RED).index(one.light))
+        for one in sorted(diagnosis, key=lambda one: -ORDER.index(one.light))
     )
     return f'<ul class="findings">{entries}</ul>'
 
@@ -121,8 +130,11 @@ def methods(settings: Mapping[str, Any], estimators: Sequence[str]) -> str:
 
 
 def items(lines: Sequence[str]) -> str:
-    """A list."""
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else "<p>None.</p>"
+    """A list, folded if it is long."""
+    listed = f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else "<p>None.</p>"
+    if len(lines) <= FOLDED:
+        return listed
+    return f"<details><summary>{len(lines)} notes and warnings</summary>{listed}</details>"
 
 
 def _way_out(text: str) -> str:

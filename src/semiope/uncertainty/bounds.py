@@ -44,8 +44,10 @@ def lower_bound(values: Floats, low: float, high: float, *, alpha: float = 0.05,
     `hoeffding` and `bernstein` hold for any number of values; `t` is Student's one-sided limit, for comparison.
     """
     check_alpha(alpha)
-    if method not in BOUNDS:
-        raise OptionError(f"bound: {method!r} is not known.{nearest(method, BOUNDS)} Use one of {', '.join(BOUNDS)}.")
+    if not isinstance(method, str) or method not in BOUNDS:
+        raise OptionError(
+            f"bound: {method!r} is not known.{nearest(str(method), BOUNDS)} Use one of {', '.join(BOUNDS)}."
+        )
     check_range(values, low, high)
     if len(values) < 2:
         raise SchemaError("bound: there is only one value, and at least two are needed.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from semiope.uncertainty.intervals import Interval, around, check_alpha, student
 
 # Ranks are given with the range that holds this share of resamples.
 RANKS = 0.9
+# Of a policy's decisions; beyond it, an estimate says nothing of the policy's value.
+UNSUPPORTED = 0.05
 # Estimates beyond this have left all proportion, and their squares the range of numbers.
 LARGEST = 1e100
 # What scatters less than this, measured by what episodes bring, is rounding.
@@ -62,14 +64,24 @@ class Standing(NamedTuple):
     best: float
 
 
+def is_comparable(estimate: Estimate) -> bool:
+    """Whether an estimate and its standard error are numbers whose squares are, too."""
+    return abs(estimate.value) < LARGEST and estimate.std_error < LARGEST
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison(Mapping[str, Standing]):
-    """Estimates of several policies by one estimator, and what is achieved `today`: the mean return of the logs."""
+    """Estimates of several policies by one estimator, and what is achieved `today`: the mean return of the logs.
+
+    `unsupported` is the share of a policy's decisions that its estimate knows nothing of; with more than UNSUPPORTED,
+    it is not called better, whatever the numbers.
+    """
 
     estimates: Mapping[str, Estimate]
     today: Estimate
     alpha: float = 0.05
     seed: Seed = 0
+    unsupported: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
@@ -82,10 +94,10 @@ class Comparison(Mapping[str, Standing]):
         if min(lengths) < 2:
             raise SchemaError("compare: there is only one episode, and a comparison needs at least two.")
         for name, one in self.estimates.items():
-            if not abs(one.value) < LARGEST or not one.std_error < LARGEST:
+            if not is_comparable(one):
                 raise SchemaError(
                     f"compare: the estimate of policy {name!r} is no number that can be compared ({one.value:.4g} +- "
-                    f"{one.std_error:.4g}). Leave it out, or use a self-normalised estimator or annotations."
+                    f"{one.std_error:.4g}). Leave it out, or annotate what it does."
                 )
 
     def __getitem__(self, policy: str) -> Standing:
@@ -113,6 +125,10 @@ class Comparison(Mapping[str, Standing]):
     def surely_better(self) -> list[str]:
         """Policies better than today's, best first; the probability that any of them is wrong is at most alpha."""
         return [name for name, one in self.standings.items() if one.surely]
+
+    def supported(self, policy: str) -> bool:
+        """Whether the estimate of a policy knows of nearly all that it would do."""
+        return self.unsupported.get(policy, 0.0) <= UNSUPPORTED
 
     def between(self, one: str, other: str) -> Difference:
         """The value of one policy minus that of another."""
@@ -145,8 +161,8 @@ class Comparison(Mapping[str, Standing]):
                 simultaneous=around(estimate.value, wide * estimate.std_error),
                 difference=difference,
                 together=around(difference.value, wider * difference.std_error),
-                better=difference.p_value <= self.alpha,
-                surely=difference.value > above * difference.std_error,
+                better=difference.p_value <= self.alpha and self.supported(names[i]),
+                surely=difference.value > above * difference.std_error and self.supported(names[i]),
                 rank=int(place[i]),
                 ranks=Interval(*map(float, ends[:, i])),
                 best=float(first[i].mean()),
@@ -188,6 +204,7 @@ class Comparison(Mapping[str, Standing]):
         for one in self.standings.values():
             gap = one.difference
             call = "yes, for all at once" if one.surely else "yes" if one.better else "not shown"
+            call = call if self.supported(one.policy) else f"unknown: {self.unsupported[one.policy]:.0%} unsupported"
             lines.append(
                 f"{one.rank:>4}  {one.policy:<20}{one.value:>10.4g}{gap.value:>+12.4g}{gap.interval.low:>+10.4g}"
                 f"{gap.interval.high:>+10.4g}{gap.p_value:>9.2g}{one.best:>7.0%}  {call}"

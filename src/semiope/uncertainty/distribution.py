@@ -152,8 +152,8 @@ class Distribution:
             return "All weight is on logged episodes, whose returns happened."
         return (
             f"{100 * self.share_answered:.3g}% of the weight is on samples that end in an annotation. Where annotations"
-            " state means, the mean of this distribution is right, but its spread is too small and its cvar at least"
-            " the true one: an upper bound; quantiles may err either way."
+            " state means, the mean is right, but the spread is too small, and the mean of the worst is at best this:"
+            " a bad one is bad news, a good one is no good news. Quantiles may err either way."
         )
 
     def __repr__(self) -> str:

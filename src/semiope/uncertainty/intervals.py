@@ -68,6 +68,7 @@ class Sample:
     def skewness(self) -> float:
         """Of the episodes' influences, over sqrt(n): how far the estimate is from being normal."""
         influence = influence_of(self.numerators, self.denominators)
+        influence = influence / np.abs(influence).max()  # or squares leave the range of numbers
         return float(np.sum(influence**3) / np.sum(influence**2) ** 1.5)
 
 
@@ -150,5 +151,7 @@ def check_alpha(alpha: float) -> None:
 
 def check_method(method: str) -> None:
     """Fail unless the method is known."""
-    if method not in METHODS:
-        raise OptionError(f"ci: {method!r} is not known.{nearest(method, METHODS)} Use one of {', '.join(METHODS)}.")
+    if not isinstance(method, str) or method not in METHODS:
+        raise OptionError(
+            f"ci: {method!r} is not known.{nearest(str(method), METHODS)} Use one of {', '.join(METHODS)}."
+        )

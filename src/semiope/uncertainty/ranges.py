@@ -48,10 +48,10 @@ def value_range(
     largest = _largest(problem, estimator)
     in_all = float(np.sum(problem.gamma ** np.arange(steps)))
     if largest <= 1 + ROUNDING:
-        found = (low, high) if returns else (min(low, low * in_all), max(high, high * in_all))
+        found = (low, high) if returns is not None else (min(low, low * in_all), max(high, high * in_all))
         return Interval(min(0.0, found[0]), max(0.0, found[1])) if largest < 1 - ROUNDING else Interval(*found)
     if kind.recipe.whole:
-        times = 1.0 if returns else in_all
+        times = 1.0 if returns is not None else in_all
         return _finite(low * times, high * times, largest, steps, lambda end: end * largest**steps)
     if rewards is None:
         raise OptionError(
@@ -67,10 +67,14 @@ def _checked(returns: Ends | None, rewards: Ends | None) -> Ends:
             "range: a bound needs to know how small and how large an episode's return can be, which data cannot tell. "
             "State returns=(low, high), or rewards=(low, high) for each step."
         )
-    low, high = returns or rewards or (math.nan, math.nan)
+    given = rewards if returns is None else returns
+    try:
+        low, high = (float(end) for end in given)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        raise OptionError(f"range: {given!r} is no range. Give two numbers: (low, high).") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise OptionError(f"range: {low:g} to {high:g} is no range. State the least and the greatest value possible.")
-    return float(low), float(high)
+    return low, high
 
 
 def _finite(low: float, high: float, largest: float, steps: int, grown: Callable[[float], float]) -> Interval:

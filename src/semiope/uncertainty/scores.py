@@ -33,8 +33,14 @@ def scores(
         raise SchemaError(
             f"scores: estimates and truth must be of the same policies; not so: {', '.join(strangers[:3])}."
         )
-    guess = np.array([float(estimates[name]) for name in estimates])
-    true = np.array([float(truth[name]) for name in estimates])
+    try:
+        guess, true = (np.array([float(values[name]) for name in estimates]) for values in (estimates, truth))
+    except (TypeError, ValueError):
+        raise SchemaError(
+            "scores: give numbers by policy: {name: one.value for name, one in comparison.items()}."
+        ) from None
+    if not (np.isfinite(guess).all() and np.isfinite(true).all()):
+        raise SchemaError("scores: some estimates or true values are no finite numbers. Leave those policies out.")
     order = np.argsort(-guess, kind="stable")
     found = {"rmse": float(np.sqrt(np.mean((guess - true) ** 2))), "spearman": rank_correlation(guess, true)}
     for k in top:
