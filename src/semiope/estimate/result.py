@@ -37,6 +37,7 @@ class Estimate:
     """The value of a policy by one estimator, with the per-episode values and normalisers it comes from.
 
     `labels` are those of the episodes: resampling depends on them, not on how the data are divided or sorted.
+    `correction` is what counting the behaviour policy takes from the episodes' influences, in comparisons.
     """
 
     policy: str
@@ -44,6 +45,7 @@ class Estimate:
     per_episode: EpisodeValues
     self_normalized: bool = False
     labels: Vocabulary | None = None
+    correction: tuple[Floats, Floats] | None = None
 
     @property
     def values(self) -> Floats:
@@ -105,8 +107,14 @@ class Estimate:
 
     @cached_property
     def influence(self) -> Floats:
-        """How much each episode pulls the estimate its way, times n."""
-        return influence_of(self.values, self.denominators) * self.scale
+        """How much each episode pulls the estimate its way, times n; less what counting takes, if that is known."""
+        found = influence_of(self.values, self.denominators)
+        if self.correction is not None:
+            values, normalizers = self.correction
+            mean = float(self.denominators.mean())
+            ratio = float(self.values.mean()) / mean
+            found = found - (values - (ratio * normalizers if self.self_normalized else 0.0)) / mean
+        return found * self.scale
 
     def _unscaled(self, number: float) -> float:
         exponents = self.per_episode.value_exponent, self.per_episode.normalizer_exponent

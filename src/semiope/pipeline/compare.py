@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from semiope._random import Seed
 from semiope.errors import OptionError
+from semiope.estimate.counting import counting_correction
 from semiope.estimate.registry import ESTIMATORS, canonical
+from semiope.estimate.result import Estimate
 from semiope.pipeline.results import HEADLINES, Results, named
 from semiope.uncertainty.comparison import Comparison, is_comparable
+
+
+def _counted(results: Results, name: str) -> Estimate:
+    """The estimate, knowing that its ratios were counted from the same episodes that it is compared on."""
+    _, estimate, problem = results.chosen(name)
+    if any(estimate.per_episode[2:4]):
+        return estimate
+    return replace(estimate, correction=counting_correction(problem, ESTIMATORS[name].recipe))
 
 
 def comparable(results: Results, estimator: str | None = None) -> bool:
@@ -43,6 +54,6 @@ def compare(
     name = next(common, first.headline) if estimator is None else canonical(estimator)
     if ESTIMATORS[name].naive:
         raise OptionError(f"compare: {name} is biased by design, and nothing can be decided by it. Use another.")
-    estimates = {policy: one[name] for policy, one in several.items()}
+    estimates = {policy: _counted(one, name) for policy, one in several.items()}
     unsupported = {policy: one.unsupported(name) for policy, one in several.items()}
     return Comparison(estimates, first.origin.observed, alpha, seed, unsupported)

@@ -100,7 +100,7 @@ def forest(
 
 
 def ranking(comparison: Any) -> Picture:
-    """Policies by rank: difference to today's, p-value, chance of being best; from `so.compare` or results."""
+    """Policies by rank, with their difference to today's and its p-value; from `so.compare` or results."""
     found = comparison if isinstance(comparison, Comparison) else compare(comparison)
     body = []
     for one in found.values():
@@ -117,7 +117,7 @@ def ranking(comparison: Any) -> Picture:
         f"By {escape(found.estimator)}, against {number(found.today.value)} achieved today; the same resamples for all "
         "policies. Calls hold if the interval can be trusted."
     )
-    heads = (f"difference, {level(found.alpha)}", "rank", "best of these", "p, one-sided")
+    heads = (f"difference, {level(found.alpha)}", "rank", "first in resamples", "p, one-sided")
     head = "".join(f'<th scope="col" class="number">{one}</th>' for one in heads)
     content = (
         f"<p><small>{caption}</small></p>"

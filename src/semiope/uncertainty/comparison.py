@@ -27,6 +27,7 @@ from semiope.uncertainty.intervals import Interval, around, check_alpha, student
 RANKS = 0.9
 # Of a policy's decisions; beyond it, an estimate says nothing of the policy's value.
 UNSUPPORTED = 0.05
+FEW = 10
 # Estimates beyond this have left all proportion, and their squares the range of numbers.
 LARGEST = 1e100
 # What scatters less than this, measured by what episodes bring, is rounding.
@@ -118,12 +119,12 @@ class Comparison(Mapping[str, Standing]):
 
     @property
     def better(self) -> list[str]:
-        """Policies better than today's, best first; each is wrong with a probability of at most alpha."""
+        """Policies called better than today's, best first; one that is not is called so with a probability of alpha."""
         return [name for name, one in self.standings.items() if one.better]
 
     @property
     def surely_better(self) -> list[str]:
-        """Policies better than today's, best first; the probability that any of them is wrong is at most alpha."""
+        """Policies called better than today's, best first; alpha is the probability that any is called so wrongly."""
         return [name for name, one in self.standings.items() if one.surely]
 
     def supported(self, policy: str) -> bool:
@@ -174,7 +175,9 @@ class Comparison(Mapping[str, Standing]):
 
         Not less than Student's for one policy, which the quantile of so many resamples may miss.
         """
-        single = student(len(self.today.values) - 1, 1 - self.alpha / sides)
+        n = len(self.today.values)
+        # Resamples of very few episodes say nothing of the largest of many.
+        single = student(n - 1, 1 - self.alpha / sides / (len(pivots) if n < FEW else 1))
         return max(single, float(np.quantile(pivots.max(axis=0), 1 - self.alpha)))
 
     def rows(self) -> list[dict[str, object]]:

@@ -1,0 +1,77 @@
+"""Counting the behaviour policy: what it takes from influences, by hand, by derivatives, and over datasets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semiope as so
+from semiope.data.repeat import repeated
+from semiope.domains import bandit, tree
+from semiope.errors import quietly
+from semiope.estimate.counting import counting_correction
+from semiope.estimate.registry import ESTIMATORS
+
+WORLD = bandit.two_state((1.0, 2.0), (0.5, 0.5))
+
+
+def test_one_cell_by_hand() -> None:
+    """rho (r - mean of r where a was taken) - (r - mean of r), for pdis and for wis."""
+    rng = np.random.default_rng(0)
+    action, reward = rng.integers(0, 2, 50), rng.normal(size=50)
+    rows = {"episode": range(50), "step": [0] * 50, "state": [0] * 50, "action": action, "reward": reward}
+    results = so.evaluate(rows, so.Policy.from_table(np.array([[0.3, 0.7]])), estimators="pdis,wis")
+    rho = np.array([0.3, 0.7])[action] / np.array([np.mean(action == 0), np.mean(action == 1)])[action]
+    means = np.array([reward[action == 0].mean(), reward[action == 1].mean()])
+    expected = rho * (reward - means[action])
+    for name in ("pdis", "wis"):
+        influence = so.compare(results, estimator=name).estimates["policy"].influence
+        assert influence == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["is", "wis", "pdis", "pdwis", "c-is", "c-wis", "c-pdis", "c-pdwis"])
+def test_influence_is_the_derivative_by_an_episodes_weight(name: str) -> None:
+    """An episode counted once more moves an estimate by its influence over n, counts and all, to first order."""
+    world = tree.tree(2)
+    episodes = world.sample(400, seed=1)
+    answers = world.annotate(episodes, "uniform", annotators=so.Annotator(std=0.3, ratio=0.5), seed=2)
+    policy = world.policies["mostly-y"]
+    options: dict[str, Any] = {"annotations": answers, "estimators": name, "gamma": 0.9, "cell": "step,state"}
+    with quietly():
+        results = so.evaluate(episodes, policy, **options)
+    influence = so.compare(results).estimates["policy"].influence
+    for i in (0, 7, 33):
+        times = np.ones(400, dtype=np.int64)
+        times[i] += 1
+        more, told = repeated(episodes, answers, times)
+        with quietly():
+            moved = so.evaluate(more, policy, **{**options, "annotations": told})[name].value - results[name].value
+        assert moved == pytest.approx(influence[i] / 401, rel=0.03, abs=2e-5)
+
+
+def test_today_is_seldom_called_better_than_itself() -> None:
+    """The true behaviour policy as a candidate: the error rate is what was asked for, with and without answers."""
+    called, errors, values = 0, [], []
+    for number in range(100):
+        episodes = WORLD.sample(200, seed=9, first=200 * number)
+        expert = so.Annotator(std=1.0, ratio=0.3)
+        answers = WORLD.annotate(episodes, WORLD.behavior, annotators=expert, seed=number) if number % 2 else None
+        with quietly():
+            results = so.evaluate(episodes, WORLD.behavior, annotations=answers)
+        one = so.compare(results)["policy"]
+        called += one.better
+        errors.append(one.difference.std_error)
+        values.append(one.difference.value)
+    assert called <= 5 + 3 * math.sqrt(100 * 0.05 * 0.95)
+    assert np.mean(errors) == pytest.approx(np.std(values, ddof=1), rel=0.25)
+
+
+def test_nothing_is_counted_where_it_is_given() -> None:
+    episodes = WORLD.sample(50, seed=0)
+    results = so.evaluate(episodes, WORLD.behavior, behavior=WORLD.behavior, estimators="pdis")
+    problem = results.origin.weighed.problem
+    assert counting_correction(problem, ESTIMATORS["pdis"].recipe) is None
+    assert so.compare(results)["policy"].difference.p_value == 1
