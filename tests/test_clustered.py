@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 import semiope as so
 from semiope.domains import bandit
@@ -52,7 +53,10 @@ def test_by_hand() -> None:
     spread = math.sqrt(2 / 3 * float(np.sum((np.array(values) - np.mean(values)) ** 2)))
     assert found.left_out.values == pytest.approx(values)
     assert found.std_error == pytest.approx(math.hypot(results["c-pdis"].std_error, spread))
-    assert found.interval.high - found.interval.low > 2 * 1.96 * found.std_error
+    variances = np.array([results["c-pdis"].std_error, spread]) ** 2
+    freedom = variances.sum() ** 2 / (variances[0] ** 2 / 1499 + variances[1] ** 2 / 2)
+    half = stdtrit(freedom, 0.975) * found.std_error
+    assert found.interval == pytest.approx((results["c-pdis"].value - half, results["c-pdis"].value + half))
 
 
 def test_what_is_refused() -> None:

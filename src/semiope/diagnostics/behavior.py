@@ -92,7 +92,7 @@ def judge_behavior(evidence: Evidence, *, matters: bool = True) -> Finding:
     alone = f" {found.unseen:.0%} of decisions lie where the other half says nothing." if found.unseen > 0 else ""
     sentence = (
         f"Probabilities of the behaviour policy, {origin}, are off what was done by {found.error:.1%} in the mean, "
-        f"{found.beyond:.1%} more than chance explains."
+        f"{found.beyond:.1%} beyond two standard errors of each group."
         if np.isfinite(found.error)
         else "No action was taken in two cells alike, and the behaviour policy cannot be checked."
     )

@@ -67,7 +67,7 @@ def judge_weights(estimate: Estimate) -> list[Finding]:
     found = [
         Finding(
             "effective sample size", light, f"{ess:,.0f} of {n:,}", f"{ESS_SHARE} of the episodes; {ESS} episodes",
-            f"The estimate is as uncertain as one from {ess:,.0f} episodes collected under the new policy"
+            f"Its weights are worth as much as those of {ess:,.0f} episodes collected under the new policy"
             + ("; with so few, intervals are too narrow." if light == RED else "."),
             "" if light == GREEN else listen,
         )
@@ -114,9 +114,9 @@ def judge_average(estimate: Estimate, *, counted: bool) -> Finding:
     return Finding(
         "mean of the ratios", light, f"{mean:{form}} +- {error:{form}}",
         f"off 1 by more than three standard errors: {AVERAGE}",
-        "Ratios should average 1, and do." if light == GREEN else
-        "Ratios should average 1, and do not: actions of the new policy have no support, or the behaviour policy used "
-        "is not the one that acted.",
+        "Ratios should average 1, and within their error they do." if light == GREEN else
+        "Ratios should average 1, and do not: actions of the new policy have no support, the behaviour policy used is "
+        "not the one that acted, or so few episodes matter that none of them was logged (see the tail of the weights).",
         "" if light == GREEN else
         f"See the support below; use a self-normalised form, or {'finer states' if counted else 'count the policy'}.",
     )  # fmt: skip

@@ -85,7 +85,7 @@ def _pareto_shape(x: Floats) -> float:
     """Posterior mean of k for sorted excesses, drawn towards 0.5 as if by ten more observations."""
     n = len(x)
     if n < FEWEST_IN_TAIL:
-        return math.inf if n else -math.inf
+        return math.nan if n else -math.inf
     grid = np.arange(1, 31 + math.isqrt(n)) - 0.5
     quartile = x[max(int(n / 4 + 0.5) - 1, 0)]
     theta = 1 / x[-1] + (1 - np.sqrt((30 + math.isqrt(n)) / grid)) / (3 * quartile)

@@ -42,7 +42,8 @@ def refitted(
     """Evaluate again on resamples of the episodes, with the answers about them.
 
     Where answers are repaired, or weights estimated, standard errors that take these as given are too small; this one
-    is not. It costs as many evaluations as there are resamples.
+    is nearer, though it knows nothing of what people share, and copies of an episode may help each other's model. It
+    costs as many evaluations as there are resamples.
     """
     check_alpha(alpha)
     generator(seed)

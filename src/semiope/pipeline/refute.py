@@ -14,7 +14,8 @@ from semiope.pipeline.clustered import clustered
 from semiope.pipeline.results import Results
 from semiope.policies.lookup import safe_ratio
 
-# By chance alone the placebo is as far off as its standard errors say; leaving out an annotator is no matter of chance.
+# The placebo and what was observed share their episodes, so that by chance they are less far off than this says: a
+# placebo that is red is wrong for sure, one that is green may be. Leaving out an annotator is no matter of chance.
 PLACEBO = Rule(amber=2.0, red=3.0, form="{:.0f}")
 APART = Rule(amber=1.0, red=2.0, form="{:.0f}")
 

@@ -145,8 +145,8 @@ class Results(Mapping[str, Estimate]):
         """The distribution of returns under the policy, from the weights of an estimator."""
         from semiope.uncertainty.distribution import returns_distribution
 
-        name, _, problem = self.chosen(estimator)
-        return returns_distribution(problem, name)
+        name = self.headline if estimator is None else canonical(estimator)
+        return returns_distribution(self.origin.weighed.seen_by(ESTIMATORS[name]), name)
 
     def to_dict(self, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> dict[str, Any]:
         """Return settings, estimates, diagnostics and warnings as plain Python objects."""
