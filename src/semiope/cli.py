@@ -15,7 +15,7 @@ import typer
 
 from semiope._files import exists, write_whole
 from semiope._version import __version__
-from semiope.errors import OptionError, OutputError, SchemaError, SemiopeError, quietly
+from semiope.errors import OptionError, OutputError, SchemaError, SemiopeError, nearest, quietly
 
 if TYPE_CHECKING:
     from semiope.pipeline import Results
@@ -115,7 +115,7 @@ def evaluate(
         str | None, typer.Option(metavar="A,B,C", help="Columns of the episodes that a model by regression uses.")
     ] = None,
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of resamples and shuffles.")] = 0,
     alpha: Annotated[float, typer.Option(help="Intervals have level 1 - alpha.")] = 0.05,
     ci: Annotated[
         str, typer.Option(metavar="METHOD", help="Intervals: t, normal, bootstrap, studentized or bca.")
@@ -123,7 +123,7 @@ def evaluate(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the results as JSON (- for standard output).")
     ] = None,
-    report: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write the results as a web page.")] = None,
+    report: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write a report as a web page.")] = None,
 ) -> None:
     """Estimate what policies are worth, from logged episodes and, if there are any, counterfactual annotations."""
     from semiope._random import generator
@@ -148,6 +148,9 @@ def evaluate(
     _write({json: to_json(content), report: page})
     if json != "-":
         print_document(content)
+        for target in (json, report):
+            if target is not None:
+                print(f"written: {target}", file=sys.stderr)
 
 
 @app.command()
@@ -316,6 +319,8 @@ def _answers(annotations: list[str], policies: dict[str, str]) -> str | dict[str
         name, found, path = entry.partition("=")
         if found and name in policies and not exists(Path(entry)):
             named[name] = path
+        elif found and exists(Path(path)) and not exists(Path(entry)):
+            raise OptionError(f"--annotations: there is no policy called {name!r}.{nearest(name, policies)}")
     if not named and len(annotations) == 1:
         return annotations[0]
     if len(named) < len(annotations):

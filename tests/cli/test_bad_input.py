@@ -233,7 +233,7 @@ def test_a_folder_without_parts(desk: Desk) -> None:
         (["--json", "x" * 300], "File name too long"),
         (["--policy", "x" * 300], "does not exist"),
         (["--json", "out.html", "--report", "out.html"], "--json and --report name the same file"),
-        (["--annotations", "nobody=annotations.parquet"], "give one FILE for all policies, or NAME=FILE"),
+        (["--annotations", "nobody=annotations.parquet"], "there is no policy called 'nobody'"),
         (["--report", "nowhere/out.html"], "--report: the folder nowhere does not exist"),
         (["--behavior", "nowhere.csv"], "behavior: nowhere.csv does not exist"),
         (["--policy", "policy.parquet"], "two policies are called 'policy'"),

@@ -66,7 +66,7 @@ def test_table_files_and_report(desk: Desk) -> None:
     content = json.loads((desk.folder / "out.json").read_text())
     assert {row["policy"] for row in content["estimates"]} == {"policy", "again"}
     page = (desk.folder / "out.html").read_text()
-    assert '<th scope="row">again<br><small>c-pdis</small></th>' in page
+    assert '<th scope="row"><bdi>again</bdi><br><small>c-pdis</small></th>' in page
     assert "http" not in page
 
 

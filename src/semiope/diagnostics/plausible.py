@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 
 from semiope.data.annotations import Annotations
 from semiope.diagnostics.findings import AMBER, GREEN, Finding, Rule
 from semiope.diagnostics.support import unsupported_mass
+from semiope.errors import SemiopeError
 from semiope.estimate.evidence import behavior_probs
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
@@ -46,9 +48,10 @@ def judge_reach(problem: Problem) -> Finding:
 def judge_shared_bias(policy: Policy, name: str, problem: Problem, answers: Annotations, scatter: float) -> Finding:
     """What all answers are off by alike, judged by those about pairs that were logged, against what came of these."""
     episodes = problem.evidence.logbook.episodes
-    case = Workshop(episodes, {name: policy}, [answers], problem.gamma).case(name)
-    look = look_at(answers, case)
-    bias, error = (look.level.bias, look.level.error) if look is not None else (0.0, math.inf)
+    bias, error = 0.0, math.inf
+    with suppress(SemiopeError):  # no model can be counted, and nothing is known
+        look = look_at(answers, Workshop(episodes, {name: policy}, [answers], problem.gamma).case(name))
+        bias, error = (look.level.bias, look.level.error) if look is not None else (bias, error)
     finding, rule = "bias that all answers share", f"surely beyond, in stds of returns: {SHARED}"
     if not error < VAGUE * scatter:
         return Finding(

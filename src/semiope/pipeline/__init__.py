@@ -3,8 +3,8 @@
 from semiope.pipeline.clustered import clustered
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import Diagnosis, diagnose
-from semiope.pipeline.evaluate import again, evaluate
+from semiope.pipeline.evaluate import evaluate
 from semiope.pipeline.refit import refitted
 from semiope.pipeline.results import Results
 
-__all__ = ["Diagnosis", "Results", "again", "clustered", "compare", "diagnose", "evaluate", "refitted"]
+__all__ = ["Diagnosis", "Results", "clustered", "compare", "diagnose", "evaluate", "refitted"]

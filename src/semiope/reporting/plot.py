@@ -28,6 +28,7 @@ from semiope.reporting.format import level, number
 from semiope.reporting.svg import Axis, Line, box, drawing, lamp, lines, strip, text
 from semiope.uncertainty.comparison import Comparison
 
+__all__ = ["Picture", "ess", "forest", "ranking", "returns", "support", "weights"]
 STATES = 15
 
 
@@ -105,10 +106,8 @@ def ranking(comparison: Any) -> Picture:
     body = []
     for one in found.values():
         gap = one.difference
-        call = "yes, all at once" if one.surely else "yes" if one.better else "not shown"
-        call = call if found.supported(one.policy) else f"unknown: {found.unsupported[one.policy]:.0%} unsupported"
         body.append(
-            f'<tr><th scope="row"><bdi>{escape(one.policy)}</bdi></th><td>{call}</td>'
+            f'<tr><th scope="row"><bdi>{escape(one.policy)}</bdi></th><td>{found.call(one.policy)}</td>'
             f'<td class="number">{gap.value:+.3g}<br><small>{gap.interval.low:+.3g} to {gap.interval.high:+.3g}</small>'
             f'</td><td class="number">{one.rank} <small>({one.ranks.low:.0f} to {one.ranks.high:.0f})</small></td>'
             f'<td class="number">{one.best:.0%}</td><td class="number">{_p(gap.p_value)}</td></tr>'

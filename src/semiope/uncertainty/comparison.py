@@ -131,6 +131,13 @@ class Comparison(Mapping[str, Standing]):
         """Whether the estimate of a policy knows of nearly all that it would do."""
         return self.unsupported.get(policy, 0.0) <= UNSUPPORTED
 
+    def call(self, policy: str) -> str:
+        """In words, whether a policy is better than today's."""
+        if not self.supported(policy):
+            return f"unknown: {self.unsupported[policy]:.0%} unsupported"
+        one = self[policy]
+        return "yes, all at once" if one.surely else "yes" if one.better else "not shown"
+
     def between(self, one: str, other: str) -> Difference:
         """The value of one policy minus that of another."""
         first, second = (self.estimates[self[name].policy] for name in (one, other))
@@ -206,11 +213,9 @@ class Comparison(Mapping[str, Standing]):
         ]
         for one in self.standings.values():
             gap = one.difference
-            call = "yes, for all at once" if one.surely else "yes" if one.better else "not shown"
-            call = call if self.supported(one.policy) else f"unknown: {self.unsupported[one.policy]:.0%} unsupported"
             lines.append(
                 f"{one.rank:>4}  {one.policy:<20}{one.value:>10.4g}{gap.value:>+12.4g}{gap.interval.low:>+10.4g}"
-                f"{gap.interval.high:>+10.4g}{gap.p_value:>9.2g}{one.best:>7.0%}  {call}"
+                f"{gap.interval.high:>+10.4g}{gap.p_value:>9.2g}{one.best:>7.0%}  {self.call(one.policy)}"
             )
         return "\n".join(lines)
 
