@@ -7,10 +7,10 @@ import pytest
 
 import semiope as so
 from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding
-from semiope.domains import sepsis
+from semiope.domains import bandit, sepsis
 from semiope.errors import quietly
 
-NAMES = ("answers beyond all returns", "bias that all answers share", "logs and answers")
+NAMES = ("answers beyond all returns", "bias that all answers share")
 
 
 def found(bias: float, n: int = 600, **options: object) -> dict[str, Finding]:
@@ -25,13 +25,14 @@ def found(bias: float, n: int = 600, **options: object) -> dict[str, Finding]:
 
 
 def test_right_answers_are_green() -> None:
-    assert [found(0.0)[name].light for name in NAMES] == [GREEN] * 3
+    assert [found(0.0)[name].light for name in NAMES] == [GREEN] * 2
 
 
 @pytest.mark.parametrize("bias", [3.0, -3.0])
 def test_impossible_ones_are_red(bias: float) -> None:
     lights = found(bias)
-    assert [lights[name].light for name in NAMES] == [RED] * 3
+    assert [lights[name].light for name in NAMES] == [RED] * 2
+    assert "logs and answers" not in lights  # too few episodes count
     assert lights["answers beyond all returns"].figure == "100%"
     assert all(lights[name].way_out for name in NAMES)
 
@@ -65,3 +66,16 @@ def test_what_cannot_be_told_is_amber() -> None:
     assert lights["bias that all answers share"].light == AMBER
     assert lights["bias that all answers share"].figure == "not known"
     assert "logs and answers" not in lights
+
+
+@pytest.mark.parametrize(("bias", "light"), [(0.0, GREEN), (2.0, RED)])
+def test_logs_and_answers_must_agree_where_logs_can_tell(bias: float, light: str) -> None:
+    world = bandit.two_state((1.0, 2.0), (0.5, 0.5))
+    name, policy = next(iter(world.policies.items()))
+    episodes = world.sample(400, seed=0)
+    answers = world.annotate(episodes, name, annotators=so.Annotator(bias=bias, std=0.5), seed=1)
+    with quietly():
+        results = so.evaluate(episodes, policy, annotations=answers, estimators="c-pdis")
+    finding = {one.name: one for one in so.diagnose(results, refute=False)}["logs and answers"]
+    assert finding.light == light
+    assert bool(finding.way_out) == (light == RED)

@@ -8,7 +8,7 @@ from contextlib import suppress
 import numpy as np
 
 from semiope.data.annotations import Annotations
-from semiope.diagnostics.findings import AMBER, GREEN, Finding, Rule
+from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding, Rule, judge_weights, worst
 from semiope.diagnostics.support import unsupported_mass
 from semiope.errors import SemiopeError
 from semiope.estimate.evidence import behavior_probs
@@ -76,6 +76,8 @@ def judge_agreement(problem: Problem, estimate: Estimate) -> Finding | None:
     alone = Estimate(estimate.policy, plain, episode_values(problem, kind.recipe), kind.self_normalized)
     off = estimate.influence - alone.influence
     if not math.isfinite(alone.value) or not np.isfinite(off).all():
+        return None
+    if worst([one.light for one in judge_weights(alone)]) == RED:  # too few episodes count for the logs to say much
         return None
     error = standard_error(off, np.ones(len(off)))
     apart = abs(estimate.value - alone.value) / error if error > 0 else 0.0
