@@ -225,7 +225,7 @@ def reproduce(
     ] = None,
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder to write to.")] = "reproduction",
     datasets: Annotated[
-        int | None, typer.Option(metavar="N", help="How many sepsis datasets. Default: 50; with --quick 2.")
+        int | None, typer.Option(metavar="N", help="How many sepsis datasets. Default: 50; with --quick 1.")
     ] = None,
     episodes: Annotated[
         str | None,

@@ -13,7 +13,7 @@ from semiope._random import generator
 from semiope._version import __version__
 from semiope.errors import OptionError
 
-DATASETS, QUICK_DATASETS = 50, 2
+DATASETS, QUICK_DATASETS = 50, 1
 EPISODES = 1000
 MOST_DATASETS = 100_000
 # Levels of noise, shares annotated, and weights go from 0 to 1 in tenths.
