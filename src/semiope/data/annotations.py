@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.schema import Columns
-from semiope.data.tables import ArrowTable, from_columns, read_table, with_columns
+from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows, with_columns
 from semiope.errors import SchemaError
 
 REQUIRED = ("episode", "step", "action", "value")
@@ -57,9 +57,11 @@ class Annotations(ArrowTable):
         """These answers alone, in this order."""
 
         def chosen(column: Any) -> Any:
-            if column is None or isinstance(column, pa.Array | pa.Table):
-                return None if column is None else column.take(pa.array(rows))
-            return frozen(column[rows])
+            if column is None:
+                return None
+            if isinstance(column, pa.Table):
+                return take_rows(column, rows)
+            return column.take(pa.array(rows)) if isinstance(column, pa.Array) else frozen(column[rows])
 
         return replace(
             self,

@@ -10,6 +10,7 @@ from semiope._arrays import Integers, frozen
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import Vocabulary
+from semiope.data.tables import take_rows
 
 
 def repeated(
@@ -28,7 +29,7 @@ def repeated(
         action=frozen(episodes.action[rows]),
         reward=frozen(episodes.reward[rows]),
         behavior_prob=None if episodes.behavior_prob is None else frozen(episodes.behavior_prob[rows]),
-        extra=None if episodes.extra is None else episodes.extra.take(rows),
+        extra=None if episodes.extra is None else take_rows(episodes.extra, rows),
     )
     if annotations is None:
         return copies, None

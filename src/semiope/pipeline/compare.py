@@ -11,7 +11,7 @@ from semiope.estimate.counting import counting_correction
 from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.estimate.result import Estimate
 from semiope.pipeline.results import HEADLINES, Results, named
-from semiope.uncertainty.comparison import Comparison, is_comparable
+from semiope.uncertainty.comparison import Comparison
 
 
 def _counted(results: Results, name: str) -> Estimate:
@@ -22,10 +22,12 @@ def _counted(results: Results, name: str) -> Estimate:
     return replace(estimate, correction=counting_correction(problem, ESTIMATORS[name].recipe))
 
 
-def comparable(results: Results, estimator: str | None = None) -> bool:
-    """Whether the estimate of a policy is a number that others can be held against."""
-    name = results.headline if estimator is None else canonical(estimator)
-    return name not in results or is_comparable(results[name])
+def common_estimator(several: Mapping[str, Results], estimator: str | None = None) -> str:
+    """The estimator named or, of those that all policies have, the first in the order of headlines."""
+    if estimator is not None:
+        return canonical(estimator)
+    common = (name for name in HEADLINES if all(name in one for one in several.values()))
+    return next(common, next(iter(several.values())).headline)
 
 
 def compare(
@@ -50,8 +52,7 @@ def compare(
         raise OptionError("compare: the results come from different episodes. Evaluate all policies in one call.")
     if len({one.origin.weighed.problem.gamma for one in several.values()}) > 1:
         raise OptionError("compare: the results have different discount factors. Evaluate all policies with one gamma.")
-    common = (name for name in HEADLINES if all(name in one for one in several.values()))
-    name = next(common, first.headline) if estimator is None else canonical(estimator)
+    name = common_estimator(several, estimator)
     if ESTIMATORS[name].naive:
         raise OptionError(f"compare: {name} is biased by design, and nothing can be decided by it. Use another.")
     estimates = {policy: _counted(one, name) for policy, one in several.items()}

@@ -65,7 +65,7 @@ class Diagnosis(Sequence[Finding]):
     @property
     def light(self) -> str:
         """The worst light of all."""
-        return worst([one.light for one in self.findings])
+        return worst(_lights(self.findings))
 
     def to_dict(self) -> dict[str, Any]:
         """As plain Python objects."""
@@ -87,9 +87,13 @@ class Diagnosis(Sequence[Finding]):
         return as_table([one._asdict() for one in self.findings], f"{self.policy}, {self.estimator}: {self.light}")
 
 
+def _lights(findings: Sequence[Finding]) -> list[str]:
+    return [one.light for one in findings]
+
+
 def trust(results: Results, estimator: str) -> str:
     """Whether the interval of an estimate can be trusted, as a light: by weights, support, and what it rests on."""
-    return worst([one.light for one in _on_interval(results, estimator)])
+    return str(results.origin.once(f"trust {estimator}", lambda: worst(_lights(_on_interval(results, estimator)))))
 
 
 def _on_interval(results: Results, name: str) -> list[Finding]:

@@ -20,8 +20,8 @@ from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, chosen
 from semiope.estimate.result import Estimate
 from semiope.estimate.weighing import Weighed
-from semiope.pipeline.inputs import as_policy, origin_of, read_answers, read_outcomes, read_policies
-from semiope.pipeline.prepare import prepare
+from semiope.pipeline.inputs import as_policy, read_answers, read_outcomes, read_policies
+from semiope.pipeline.prepare import Prepared, prepare
 from semiope.pipeline.results import Results, Run
 from semiope.policies.cells import check_cell
 from semiope.repair.steps import read_steps
@@ -116,20 +116,9 @@ def evaluate(
         evidence = evidences[key]
         shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
-        settings = {
-            "semiope": __version__,
-            "gamma": gamma,
-            "episodes": episodes.n_episodes,
-            "steps": episodes.n_steps,
-            "cell": evidence.cells.kind,
-            "behavior": origin_of(behavior, episodes),
-            "weights": own.weights if isinstance(own.weights, str) else "table",
-            "repair": own.steps,
-            "model": outcomes[name].told,
-        }
-        problem = Problem.of(name, one, evidence, gamma, outcomes[name])
         notes = [*own.notes, *notes]
-        weighed = Weighed(problem, own.estimated)
+        problem = Problem.of(name, one, evidence, gamma, outcomes[name])
+        settings, weighed = _settings(problem, own), Weighed(problem, own.estimated)
         options = {
             "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": repair,
             "model": outcomes[name], "gamma": gamma,
@@ -137,6 +126,23 @@ def evaluate(
         run = Run(episodes, one, answers[name], options, weighed)
         results[name] = replace(_evaluate_one(weighed, names, settings, notes, own.doubts, done), run=run)
     return results if several else results["policy"]
+
+
+def _settings(problem: Problem, own: Prepared) -> dict[str, Any]:
+    """What a policy was evaluated with, for those who read the results."""
+    evidence = problem.evidence
+    episodes = evidence.logbook.episodes
+    return {
+        "semiope": __version__,
+        "gamma": problem.gamma,
+        "episodes": episodes.n_episodes,
+        "steps": episodes.n_steps,
+        "cell": evidence.cells.kind,
+        "behavior": "column behavior_prob" if evidence.behavior.origin == "logged" else evidence.behavior.origin,
+        "weights": own.weights if isinstance(own.weights, str) else "table",
+        "repair": own.steps,
+        "model": problem.modelled.outcomes.told,
+    }
 
 
 def again(results: Results, **changes: Any) -> Results:

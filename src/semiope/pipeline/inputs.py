@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from semiope.data.annotations import Annotations
-from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, nearest
 from semiope.models.outcomes import read_model
 from semiope.models.study import Outcomes
@@ -61,10 +60,3 @@ def _as_annotations(annotations: Any, name: str) -> Annotations | None:
 def as_policy(policy: Any, name: str) -> AnyPolicy:
     """A policy, read if it is not one yet."""
     return policy if isinstance(policy, Policy | RowPolicy) else read_policy(policy, name=name)
-
-
-def origin_of(behavior: Any, episodes: Episodes) -> str:
-    """Where the behaviour policy comes from, in words."""
-    if isinstance(behavior, Policy | RowPolicy):
-        return "given"
-    return "column behavior_prob" if behavior is None and episodes.behavior_prob is not None else "counted"

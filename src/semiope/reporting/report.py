@@ -13,14 +13,14 @@ from semiope._version import __version__
 from semiope.diagnostics.episodes import MOST
 from semiope.errors import OptionError, SchemaError, SemiopeError, nearest
 from semiope.models.outcomes import Counted
-from semiope.pipeline.compare import comparable, compare
+from semiope.pipeline.compare import common_estimator, compare
 from semiope.pipeline.diagnosis import diagnose
 from semiope.pipeline.results import Results, named
 from semiope.reporting import plot, sections
 from semiope.reporting.files import checked, write_page
 from semiope.reporting.format import level
 from semiope.uncertainty.bootstrap import RESAMPLES
-from semiope.uncertainty.comparison import Comparison
+from semiope.uncertainty.comparison import Comparison, is_comparable
 from semiope.uncertainty.intervals import check_alpha, check_method
 
 # Options of `so.evaluate` that are said again if they are not these.
@@ -89,9 +89,10 @@ def report(
         raise SchemaError("report: there is only one episode, and an interval needs at least two.")
     if focus is not None and focus not in several:
         raise OptionError(f"report: there is no policy {focus!r}.{nearest(str(focus), several)}")
-    left_out = [name for name, one in several.items() if not comparable(one, estimator)]
+    by = common_estimator(several, estimator)
+    left_out = [name for name, one in several.items() if not is_comparable(one[by])]
     several = {name: one for name, one in several.items() if name not in left_out} or several
-    comparison = compare(several, estimator=estimator, alpha=float(alpha), seed=seed)
+    comparison = compare(several, estimator=by, alpha=float(alpha), seed=seed)
     if focus is None:
         focus = next((name for name in comparison if comparison.supported(name)), next(iter(comparison)))
     elif focus in left_out:
@@ -124,11 +125,7 @@ def _page(
         "Decision": sections.decision(comparison, comparison[focus], diagnosis),
         "Estimates": f"<h3>By {by}</h3>"
         + plot.forest(ordered, estimators=[by], **options).content
-        + (
-            f"<details><summary>All estimators</summary>{every}</details>"
-            if many
-            else f"<h3>All estimators</h3>{every}"
-        ),
+        + _folded("All estimators", every, fold=many),
         "Ranking": plot.ranking(comparison).content,
         "Diagnostics": f"<p>Of {name} by {by}; the worst light is {diagnosis.light}.</p>"
         + sections.findings(diagnosis)
@@ -186,8 +183,8 @@ def _methods(settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         f"much more or less often the new policy would have done it. The behaviour policy is {behavior}. "
         f"{level(options['alpha'])} intervals ({options['ci']}) are over episodes, by ratios of sums; differences are "
         f"paired by episode; statements for all policies at once come from {RESAMPLES} resamples of episodes. What is "
-        "achieved today is the mean return of the logged episodes. Repaired answers and counted policies are taken as "
-        "given.</p>"
+        "achieved today is the mean return of the logged episodes. Repaired answers are taken as given; that the "
+        "behaviour policy was counted is known in differences, not in intervals of values.</p>"
     )
 
 
