@@ -10,6 +10,7 @@ from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
+from semiope.errors import OptionError, nearest
 from semiope.policies.behavior import Behavior, counted, given, logged
 from semiope.policies.cells import Cells, cells_of, count_actions
 from semiope.policies.policy import AnyPolicy, Policy
@@ -17,12 +18,13 @@ from semiope.weights.augmented import augmented_policy
 from semiope.weights.split import SplitWeights, weighting
 
 Derived = TypeVar("Derived")
+MEANS = ("cell", "prefix")
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """All that does not depend on the policy under evaluation, unless weights are found for it; `counts` is how often
-    each action was taken in each cell.
+    each action was taken in each cell. `means`, of split weights, are plain in each "cell", or weighted by "prefix".
     """
 
     logbook: Logbook
@@ -30,6 +32,7 @@ class Evidence:
     counts: Floats
     behavior: Behavior
     split_weights: SplitWeights
+    means: str = "cell"
     _derived: dict[Callable[[Evidence], Any], Any] = field(default_factory=dict)
 
     def with_values(self, value: Floats) -> Evidence:
@@ -53,6 +56,7 @@ def gather(
     behavior: AnyPolicy | str | None,
     cell: str,
     weights: Any,
+    means: str = "cell",
 ) -> Evidence:
     """Prepare the evidence: align annotations, count or look up the behaviour policy, split the weights.
 
@@ -72,7 +76,13 @@ def gather(
         found = logged(logbook, cells, counts)
     else:
         found = counted(logbook, cells, counts)
-    return Evidence(logbook, cells, counts, found, weighting(weights)(logbook))
+    return Evidence(logbook, cells, counts, found, weighting(weights)(logbook), means)
+
+
+def check_means(means: str) -> None:
+    """Fail unless this is a way to average split weights."""
+    if means not in MEANS:
+        raise OptionError(f"means: {means!r} is not known.{nearest(str(means), MEANS)} Use 'cell' or 'prefix'.")
 
 
 def behavior_probs(evidence: Evidence) -> Floats:

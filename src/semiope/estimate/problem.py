@@ -18,6 +18,7 @@ from semiope.models.study import Outcomes
 from semiope.policies.lookup import BoundPolicy, ListedLookup, Lookup, RowLookup, TableLookup, divide, safe_ratio
 from semiope.policies.policy import AnyPolicy
 from semiope.weights.augmented import augmented_by_row, mean_split_weights
+from semiope.weights.prefix import prefix_augmented
 from semiope.weights.split import SplitWeights
 
 ROWS_PER_SLAB = 1 << 17
@@ -89,7 +90,11 @@ def behavior(problem: Problem) -> Lookup:
 
 def augmented(problem: Problem) -> Lookup:
     """pi_b+ at the actions taken and annotated."""
-    return problem.evidence.derived(_augmented)
+    evidence = problem.evidence
+    if evidence.means == "prefix":
+        pi_b = evidence.behavior.probs
+        return prefix_augmented(problem.evaluation, pi_b, evidence.split_weights, evidence.cells, evidence.logbook)
+    return evidence.derived(_augmented)
 
 
 def _augmented(evidence: Evidence) -> Lookup:

@@ -14,7 +14,7 @@ from semiope.diagnostics.notes import notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
 from semiope.diagnostics.support import judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
-from semiope.estimate.evidence import Evidence, gather
+from semiope.estimate.evidence import Evidence, check_means, gather
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, chosen
@@ -33,13 +33,13 @@ Names = Sequence[str] | str | None
 def evaluate(
     episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    gamma: float = ..., progress: Progress | None = ...,
+    means: str = ..., gamma: float = ..., progress: Progress | None = ...,
 ) -> dict[str, Results]: ...  # fmt: skip
 @overload
 def evaluate(
     episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    gamma: float = ..., progress: Progress | None = ...,
+    means: str = ..., gamma: float = ..., progress: Progress | None = ...,
 ) -> Results: ...  # fmt: skip
 
 
@@ -55,6 +55,7 @@ def evaluate(
     repair: Names = None,
     model: Any = "empirical",
     features: Names = None,
+    means: str = "cell",
     gamma: float = 1.0,
     progress: Progress | None = None,
 ) -> Results | dict[str, Results]:
@@ -85,6 +86,9 @@ def evaluate(
         action, value. Given Q-hat for several policies is a dict by name.
     features
         Names of further columns of the episodes, for models by regression.
+    means
+        How split weights are averaged in the augmented policy: "cell", if whether a step was annotated depends on its
+        state and action alone; "prefix", if it may depend on the episode's past, as where a plan chose the questions.
     gamma
         Discount factor.
     progress
@@ -92,6 +96,7 @@ def evaluate(
     """
     gamma = check_gamma(gamma)
     check_cell(cell)
+    check_means(means)
     steps = read_steps(repair)
     chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
@@ -111,7 +116,7 @@ def evaluate(
         key = id(own.annotations), own.weights if isinstance(own.weights, str) else ""
         if key not in evidences:
             evidences[key] = gather(
-                episodes, own.annotations, policies, behavior=behavior, cell=cell, weights=own.weights
+                episodes, own.annotations, policies, behavior=behavior, cell=cell, weights=own.weights, means=means
             )
         evidence = evidences[key]
         shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
@@ -121,7 +126,7 @@ def evaluate(
         settings, weighed = _settings(problem, own), Weighed(problem, own.estimated)
         options = {
             "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": repair,
-            "model": outcomes[name], "gamma": gamma,
+            "model": outcomes[name], "means": means, "gamma": gamma,
         }  # fmt: skip
         run = Run(episodes, one, answers[name], options, weighed)
         results[name] = replace(_evaluate_one(weighed, names, settings, notes, own.doubts, done), run=run)
