@@ -15,6 +15,7 @@ from semiope.data.logbook import AlignedAnnotations, Logbook
 from semiope.errors import OptionError, SchemaError
 from semiope.models.empirical import Empirical, empirical_mdp
 from semiope.models.places import Places, places_of_answers, places_of_rows
+from semiope.models.residuals import Prior
 from semiope.models.study import Outcomes, Study
 from semiope.models.tabular import TabularMDP
 from semiope.policies.behavior import shares
@@ -84,6 +85,11 @@ class Records:
         off = self.returns_from(decided) - at.read(self.behavior_returns)
         unit = max(float(np.abs(off).max()), 1e-100)
         return unit * float(np.sqrt(np.mean((off / unit) ** 2)))
+
+    @cached_property
+    def prior(self) -> Prior:
+        """What the logs say beforehand of the model's errors."""
+        return Prior(self.scatter**2, self.episodes.n_episodes)
 
     @cached_property
     def rows(self) -> Places:

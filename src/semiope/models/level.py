@@ -50,8 +50,13 @@ def together(case: Case, at: Places, value: Floats, *, unbias: bool = False) -> 
     if common:
         value = value - common
         informed = _informed(case, at, value)
-    correction, parts = predict(at, value - at.read(informed), mdp.available, mdp.horizon)
-    return informed + correction, parts
+    # What answers say of pairs never logged is held against the model as it was without them.
+    unlogged = case.records.empirical.counts == 0
+    base = np.where(unlogged & ~mdp.terminal[:, None], case.records.behavior_values[:, :, None], informed)
+    correction, parts = predict(
+        at, value - at.read(base), case.records.empirical.counts, mdp.horizon, case.records.prior
+    )
+    return base + correction, parts
 
 
 def common_bias(case: Case, at: Places, value: Floats) -> Level:
@@ -93,7 +98,8 @@ def _informed(case: Case, at: Places, value: Floats) -> Floats:
     """Q-tilde."""
     records = case.records
     mdp = records.empirical.mdp
-    correction, _ = predict(at, value - at.read(case.expected), mdp.available, mdp.horizon)
+    off = value - at.read(case.expected)
+    correction, _ = predict(at, off, records.empirical.counts, mdp.horizon, records.prior)
     return mdp.evaluate_with(records.behavior_values[:, :, None] + correction, case.spoken_of)
 
 

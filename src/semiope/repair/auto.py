@@ -84,7 +84,7 @@ def look_at(annotations: Annotations, case: Case) -> Look | None:
     at, value = records.places_of(aligned), aligned.value
     today = _closeness_to_today(case, at, value)
     about = Case(records, case.policy, case.name, today > SURE)
-    _, parts = predict(at, value - at.read(about.expected), mdp.available, mdp.horizon)
+    _, parts = predict(at, value - at.read(about.expected), records.empirical.counts, mdp.horizon, records.prior)
     who = 1 if annotations.annotator is None else len(annotations.annotator.unique())
     rows = records.rows.part(records.rows.action >= 0)
     spread = float(np.std(rows.read(records.behavior_returns)))

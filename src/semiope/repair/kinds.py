@@ -83,12 +83,14 @@ def _stds(annotations: Annotations, case: Case, places: Places, taken: Integers)
     if annotations.std is not None:
         return annotations.std.copy()
     assert annotations.said is not None
-    mdp = case.records.empirical.mdp
+    records, horizon = case.records, case.records.empirical.mdp.horizon
     told = (annotations.said.kind == RETURN) & (taken != places.action)
     if not told.any():
         return np.zeros(len(annotations))
     at = places.part(told)
-    _, parts = predict(at, annotations.value[told] - at.read(case.expected), mdp.available, mdp.horizon)
+    _, parts = predict(
+        at, annotations.value[told] - at.read(case.expected), records.empirical.counts, horizon, records.prior
+    )
     return np.where(annotations.said.kind == RETURN, np.sqrt(parts.noise), 0.0)
 
 

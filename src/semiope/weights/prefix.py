@@ -90,7 +90,11 @@ def _forward(
             row = order[r]
             if action[row] >= 0 and mass[cell[row], action[row]] > 0:
                 c, b = cell[row], action[row]
-                share = arrive[episode[row]] / mass[c].sum() if COUNTED else arrive[episode[row]] * behavior[c, b] / mass[c, b]
+                share = (
+                    arrive[episode[row]] / mass[c].sum()
+                    if COUNTED
+                    else arrive[episode[row]] * behavior[c, b] / mass[c, b]
+                )
                 augmented[c, b] += share * taken[row]
                 for j in range(first_answers[row], first_answers[row + 1]):
                     augmented[c, answered[j]] += share * annotated[j]
