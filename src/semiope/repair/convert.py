@@ -51,10 +51,14 @@ def _change(annotations: Annotations, case: Case) -> Floats:
     mdp, base = records.empirical.mdp, records.behavior_returns
     at, value = records.counterfactual(annotations)
     residual, _ = predict(at, value - at.read(base), records.empirical.counts, mdp.horizon, records.prior)
-    change = np.zeros_like(base)
-    _backward(
-        mdp.dynamics, records.empirical.counts, records.behavior, case.evaluation, base + residual, mdp.gamma, change
-    )
+    return turned(case, base + residual)
+
+
+def turned(case: Case, returns: Floats) -> Floats:
+    """D for every step, state and action, from returns of today's policy as logs and answers have them."""
+    records, change = case.records, np.zeros_like(returns)
+    mdp = records.empirical.mdp
+    _backward(mdp.dynamics, records.empirical.counts, records.behavior, case.evaluation, returns, mdp.gamma, change)
     return change
 
 

@@ -1,0 +1,1 @@
+"""Which questions to ask: planning annotations under a budget."""

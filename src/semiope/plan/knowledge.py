@@ -1,0 +1,126 @@
+"""What logs and answers so far say of the answers still missing: expectations, and how far they may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from semiope._arrays import Floats
+from semiope.data.annotations import Annotations
+from semiope.data.labels import ABSENT
+from semiope.data.logbook import AlignedAnnotations
+from semiope.errors import SchemaError
+from semiope.models.case import Case, Records
+from semiope.models.level import together
+from semiope.models.places import Places
+from semiope.models.residuals import Components, Prior, expected
+from semiope.plan.matters import Matters
+from semiope.policies.cells import cells_of, count_actions
+from semiope.policies.policy import AnyPolicy, Policy
+from semiope.repair.convert import turned
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Answers expected in each cell by each policy, (n_policies, n_cells), and the variances of what they miss.
+
+    `counts` is how often each pair was logged, `times` how often each cell was answered.
+    """
+
+    answers: Floats
+    parts: Components
+    counts: Floats
+    times: Floats
+
+
+def learn(
+    matters: Matters,
+    policies: Mapping[str, AnyPolicy],
+    annotations: Annotations | None,
+    *,
+    about_today: bool,
+    gamma: float,
+    noise: float | None,
+) -> Knowledge:
+    """Fit the annotation model to logs and answers; without states to count a model in, take plain means."""
+    episodes, aligned = matters.logbook.episodes, matters.logbook.annotations
+    counts = count_actions(cells_of(episodes, "state"), episodes.action, len(matters.logbook.actions))
+    labels = tuple(matters.logbook.actions.words.to_pylist())
+    try:
+        tables = all(isinstance(policy, Policy) for policy in policies.values())
+        records = Records(episodes, labels, gamma) if tables else None
+        if records is not None:
+            records.prior  # noqa: B018 (fails here if no model can be counted)
+    except SchemaError:
+        records = None
+    if records is None:
+        answers, parts = _plain(matters, aligned, gamma)
+    else:
+        answers, parts = _modelled(matters, policies, annotations, records, about_today)
+    if noise is not None:
+        parts = parts._replace(noise=noise**2)
+    return Knowledge(answers, parts, counts, _times(matters, aligned))
+
+
+def _times(matters: Matters, aligned: AlignedAnnotations) -> Floats:
+    """How often each cell was answered, by questions that matter and by others."""
+    episodes, n_actions = matters.logbook.episodes, len(matters.logbook.actions)
+    n_states = len(episodes.states)
+
+    def code(step: Floats, state: Floats, action: Floats) -> Floats:
+        found: Floats = (step.astype(np.int64) * n_states + state) * n_actions + action
+        return found
+
+    known, row = code(*matters.cells), aligned.row
+    told = code(episodes.step[row], episodes.state[row], aligned.action)
+    place = np.minimum(np.searchsorted(known, told), max(len(known) - 1, 0))
+    found = place[known[place] == told] if len(known) else place[:0]
+    return np.bincount(found, minlength=len(known)).astype(np.float64)
+
+
+def _modelled(
+    matters: Matters,
+    policies: Mapping[str, AnyPolicy],
+    annotations: Annotations | None,
+    records: Records,
+    about_today: bool,
+) -> tuple[Floats, Components]:
+    mdp = records.empirical.mdp
+    ids = mdp.actions.positions_of(matters.logbook.actions)
+    cells = Places(matters.cells.step, matters.cells.state, ids[matters.cells.action])
+    parts, found = expected(records.prior), []
+    told = len(matters.logbook.annotations.row) > 0
+    at, value = records.counterfactual(annotations) if annotations is not None and told else (None, None)
+    today: Floats | None = None
+    for name, policy in policies.items():
+        case = Case(records, policy, name, about_today)
+        if at is None or value is None:
+            found.append(cells.read(case.returns))
+            continue
+        if not about_today:
+            returns, parts = together(case, at, value)
+        else:
+            if today is None:
+                today, parts = together(case, at, value)
+            known = mdp.available & ~mdp.terminal[:, None]
+            returns = today + np.where(known, turned(case, today), 0.0)
+        found.append(cells.read(returns))
+    return np.stack(found), parts
+
+
+def _plain(matters: Matters, aligned: AlignedAnnotations, gamma: float) -> tuple[Floats, Components]:
+    """Mean returns from each step on where nobody was asked, and as wide as returns scatter."""
+    episodes = matters.logbook.episodes
+    returns = episodes.returns_to_go(gamma)
+    decided = episodes.action != ABSENT
+    steps = np.bincount(episodes.step[decided], weights=returns[decided]) / np.bincount(episodes.step[decided])
+    expectation = steps[matters.cells.step]
+    place = matters.position(aligned.row, aligned.action)
+    cell = matters.cell[place[place >= 0]]
+    n = np.bincount(cell, minlength=len(expectation))
+    told = np.bincount(cell, weights=aligned.value[place >= 0], minlength=len(expectation))
+    expectation = np.where(n > 0, told / np.maximum(n, 1), expectation)
+    parts = expected(Prior(float(np.var(returns[decided])), episodes.n_episodes))
+    return np.repeat(expectation[None], matters.n_policies, axis=0), parts

@@ -1,0 +1,119 @@
+"""What matters: the questions on which estimates hang, and by how much.
+
+With every needed answer there, the value of a policy is estimated (C*-PDIS) by the mean over episodes of
+
+    sum over t of  P_t ( pi_e(a_t|s_t) r_t + sum over actions a not taken of pi_e(a|s_t) g_t(a) ),
+
+P_t = gamma^t pi_e(a_0|s_0) ... pi_e(a_(t-1)|s_(t-1)): how much of the estimate still passes through step t. So an answer
+g_t(a) enters with P_t pi_e(a|s_t) / n. For a deterministic policy that is nothing but at the first step at which an
+episode leaves it. Answers about the same step, state and action say the same: they form a cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from semiope._arrays import Floats, Integers, frozen
+from semiope._compiled import compiled
+from semiope._memory import refuse_beyond_memory
+from semiope.data.labels import number
+from semiope.data.logbook import Logbook
+from semiope.models.places import Places
+from semiope.policies.cells import cells_of
+from semiope.policies.lookup import everything
+from semiope.policies.policy import AnyPolicy
+
+
+@dataclass(frozen=True, eq=False)
+class Matters:
+    """Questions (rows and actions, sorted by both) that matter to a policy, the cell of each, and what hangs on it.
+
+    `share` is what each policy's estimate has of each answer, (n_policies, n_questions), `kept` what it has of the
+    rewards of each episode, (n_policies, n_episodes); both without 1 / n. `cells` are the distinct places, in order.
+    `chosen` is how likely the policies choose each action in each row, their mean, (n_rows, n_actions).
+    """
+
+    logbook: Logbook
+    names: list[str]
+    row: Integers
+    action: Integers
+    share: Floats
+    kept: Floats
+    cell: Integers
+    cells: Places
+    chosen: Floats
+
+    @property
+    def n_policies(self) -> int:
+        """Number of policies."""
+        return len(self.names)
+
+    @cached_property
+    def episode(self) -> Integers:
+        """The episode of each question."""
+        return np.searchsorted(self.logbook.episodes.offsets, self.row, side="right") - 1
+
+    @cached_property
+    def mass(self) -> Floats:
+        """What each policy's estimate has of the answer of each cell, (n_policies, n_cells)."""
+        n, n_cells = self.logbook.episodes.n_episodes, len(self.cells.step)
+        return np.stack([np.bincount(self.cell, weights=own, minlength=n_cells) / n for own in self.share])
+
+    def values(self, policy: int, answers: Floats) -> Floats:
+        """The estimate that each episode gives, if these are the answers of the cells."""
+        told = np.bincount(self.episode, weights=self.share[policy] * answers[self.cell], minlength=self.kept.shape[1])
+        found: Floats = self.kept[policy] + told
+        return found
+
+    def position(self, row: Integers, action: Integers) -> Integers:
+        """Where these questions are among those that matter, -1 where they do not."""
+        code = self.row.astype(np.int64) * len(self.logbook.actions) + self.action
+        wanted = row.astype(np.int64) * len(self.logbook.actions) + action
+        found = np.minimum(np.searchsorted(code, wanted), max(len(code) - 1, 0))
+        return np.where(code[found] == wanted, found, -1) if len(code) else np.full(len(wanted), -1)
+
+
+def what_matters(logbook: Logbook, policies: dict[str, AnyPolicy], gamma: float) -> Matters:
+    """Look for every question on which an estimate hangs."""
+    episodes, n_actions = logbook.episodes, len(logbook.actions)
+    refuse_beyond_memory(
+        40.0 * episodes.n_steps * n_actions * len(policies), "the questions of a plan", "Plan with fewer episodes."
+    )
+    decided = np.flatnonzero(episodes.action >= 0)
+    everywhere = cells_of(episodes, "state")
+    tables, kept = [], np.empty((len(policies), episodes.n_episodes))
+    chosen = np.zeros((episodes.n_steps, n_actions))
+    for k, (name, policy) in enumerate(policies.items()):
+        probs = everything(policy.bind(logbook, everywhere, f"policy {name!r}"), logbook)
+        taken = np.ones(episodes.n_steps)
+        taken[decided] = probs[decided, episodes.action[decided]]
+        arrive = np.empty(episodes.n_steps)
+        _arrive(episodes.offsets, frozen(taken), gamma, arrive)
+        kept[k] = np.add.reduceat(arrive * taken * episodes.reward, episodes.offsets[:-1])
+        chosen += probs / len(policies)
+        probs *= arrive[:, None]
+        probs[decided, episodes.action[decided]] = 0.0
+        tables.append(probs)
+    matter = np.zeros((episodes.n_steps, n_actions), dtype=np.bool_)
+    for table in tables:
+        matter |= table > 0
+    row, action = np.nonzero(matter)
+    share = np.stack([table[row, action] for table in tables])
+    n_states = len(episodes.states)
+    code = (episodes.step[row].astype(np.int64) * n_states + episodes.state[row]) * n_actions + action
+    cell, distinct = number(code) if len(code) else (code, code)
+    cells = Places(distinct // (n_states * n_actions), distinct // n_actions % n_states, distinct % n_actions)
+    return Matters(logbook, list(policies), row, action, share, kept, cell, cells, chosen)
+
+
+@compiled
+def _arrive(offsets: Integers, taken: Floats, gamma: float, arrive: Floats) -> None:
+    """P_t of every row."""
+    for i in range(len(offsets) - 1):
+        passing = 1.0
+        for row in range(offsets[i], offsets[i + 1]):
+            arrive[row] = passing
+            passing *= gamma * taken[row]

@@ -1,0 +1,96 @@
+"""When to stop: the decisions are settled, the next batch would bring too little, or the budget is used.
+
+An estimate is off for two reasons. The episodes are a sample: with all answers exact the difference to today's policy
+would still have a standard error, the same at every look. And answers are missing or noisy: as they come in, what is
+expected of the difference moves towards what all exact answers would say, and the variance r^2 that remains (`design.py`)
+falls. Seen backwards, from the end, that is a Brownian motion that has run for r^2, so that
+
+    | difference - expected |  <  sqrt( (r^2 + rho) log( (r^2 + rho) / (rho alpha^2) ) )
+
+holds at all looks at once with probability 1 - alpha (Robbins' normal mixture), whenever one looks and whyever one
+stops. The first gets most of the error rate, by Student's t; the second the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from semiope._arrays import Floats
+from semiope.errors import count
+
+# Shares of the error rate.
+OF_EPISODES, OF_ANSWERS = 0.8, 0.2
+# rho in units of the variance before any answer.
+MIXED = 0.05
+BETTER, WORSE, OPEN = "better", "worse", "open"
+
+
+class Decision(NamedTuple):
+    """Whether one policy is better than another (None: today's): the difference, and bounds that hold at every look."""
+
+    policy: str
+    than: str | None
+    difference: float
+    low: float
+    high: float
+    call: str
+
+    def __str__(self) -> str:
+        than = "today's policy" if self.than is None else repr(self.than)
+        verdict = f"{self.call} than" if self.call != OPEN else "not told apart from"
+        return f"{self.policy!r}: {verdict} {than}: {self.difference:+.4g} ({self.low:+.4g} to {self.high:+.4g})"
+
+
+class Stop(NamedTuple):
+    """Why nothing more is asked: 'settled', 'gain', 'budget' or 'nothing', and a sentence."""
+
+    reason: str
+    sentence: str
+
+
+def bound(remaining: float, before: float, alpha: float) -> float:
+    """How far answers still missing may move a difference, at all looks at once."""
+    rho = MIXED * before
+    if rho <= 0:
+        return 0.0
+    return math.sqrt((remaining + rho) * math.log((remaining + rho) / (rho * alpha * alpha)))
+
+
+def decide(
+    name: str, than: str | None, differences: Floats, remaining: float, before: float, alpha: float
+) -> Decision:
+    """Call a policy better or worse, from the differences that episodes give and the variances with and without answers."""
+    n = len(differences)
+    value = float(differences.mean())
+    error = float(differences.std(ddof=1)) / math.sqrt(n)
+    width = float(student.isf(OF_EPISODES * alpha, n - 1)) * error + bound(remaining, before, OF_ANSWERS * alpha)
+    call = BETTER if value - width > 0 else WORSE if value + width < 0 else OPEN
+    return Decision(name, than, value, value - width, value + width, call)
+
+
+def width(error: float, remaining: float, alpha: float) -> float:
+    """Of an interval at one look, for a standard error and the variance that remains."""
+    return 2 * float(-np.sqrt(error**2 + remaining) * student.ppf(alpha / 2, 1e9))
+
+
+def why_stop(
+    decisions: list[Decision], settles: bool, *, used: float, budget: float, gain: float, least: float, alpha: float
+) -> Stop | None:
+    """The first reason there is."""
+    if settles and decisions and all(one.call != OPEN for one in decisions):
+        told = "the decision is" if len(decisions) == 1 else f"all {len(decisions)} decisions are"
+        return Stop("settled", f"{told} settled, each at an error rate of {alpha:g}, at whatever look.")
+    if used >= budget:
+        return Stop("budget", f"the budget is used: {used:g} of {budget:g}.")
+    if gain < least:
+        return Stop("gain", f"the next batch would make the expected error {gain:.2%} smaller, less than {least:.2%}.")
+    return None
+
+
+def questions_used(n: int, cost: float, priced: bool) -> str:
+    """Used so far, in words."""
+    return f"{count(n, 'question')} at a cost of {cost:g}" if priced else count(n, "question")
