@@ -73,10 +73,11 @@ RULES: list[Rule] = [first_departure, some_first_departures, after_an_action, co
 
 @dataclass(frozen=True)
 class Population:
-    """Columns of the tables, the policy, and its value."""
+    """Columns of the tables, the behaviour policy in each row, the policy, and its value."""
 
     episodes: dict[str, Any]
     annotations: dict[str, Any]
+    behavior: Floats
     evaluation: Floats
     value: float
 
@@ -91,7 +92,7 @@ class Population:
             rows, actions = np.repeat(decided, N_ACTIONS), np.tile(np.arange(N_ACTIONS), len(decided))
             known["by row"] = so.RowPolicy.from_arrays(
                 episode=columns["episode"][rows], step=columns["step"][rows], action=actions,
-                prob=BEHAVIOR[columns["state"][rows], actions],
+                prob=self.behavior[rows, actions],
             )  # fmt: skip
         episodes = so.Episodes.from_arrays(**columns)
         options = {"annotations": so.Annotations.from_arrays(**self.annotations), "gamma": GAMMA, **options}
@@ -123,14 +124,16 @@ def population(evaluation: Floats, rule: Rule, *, habit: bool = False) -> Popula
     noise = 0.5 * tickets[-1] - 0.25
     state, departed = tickets[0], np.zeros(n, dtype=bool)
     states, actions = np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0), dtype=np.int64)
-    rows: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "state", "action", "reward")}
+    rows: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "state", "action", "reward", "behavior")}
     answers: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "action", "value", "weight")}
     alive = np.ones(n, dtype=bool)
     for t in range(HORIZON):
         on, place = alive & (state != END), np.minimum(state, N_STATES - 1)
-        action = ACTIONS[place, tickets[1 + 3 * t]]
+        bowl = ACTIONS[place]
         if habit and t > 0:
-            action = np.where(actions[:, -1] == 0, HABIT[place, tickets[1 + 3 * t]], action)
+            bowl = np.where(actions[:, -1:] == 0, HABIT[place], bowl)
+        action = bowl[np.arange(n), tickets[1 + 3 * t]]
+        probs = (bowl[:, :, None] == np.arange(N_ACTIONS)).mean(axis=1)
         states, actions = np.column_stack([states, place]), np.column_stack([actions, action])
         departs = action != best[place]
         asked = on & rule(Past(t, states, actions, tickets[2 + 3 * t], departed, departs))
@@ -138,7 +141,7 @@ def population(evaluation: Floats, rule: Rule, *, habit: bool = False) -> Popula
         ended = alive & ~on
         paid = np.where(on, REWARD[place, action], BONUS)
         for who, what in ((on, action), (ended, np.full(n, -1))):
-            _add(rows, np.flatnonzero(who), np.full(n, t), state, what, paid)
+            _add(rows, np.flatnonzero(who), np.full(n, t), state, what, paid, probs)
         for other in range(N_ACTIONS):
             who = np.flatnonzero(asked & (action != other) & (evaluation[place, other] > 0))
             value = returns[t, place, other] + noise
@@ -148,7 +151,7 @@ def population(evaluation: Floats, rule: Rule, *, habit: bool = False) -> Popula
             state = np.where(on, STATES[place, action, tickets[3 + 3 * t]], END)
     value = float(np.mean((evaluation * returns[0]).sum(axis=1)))
     tables = [{name: np.concatenate(column) for name, column in table.items()} for table in (rows, answers)]
-    return Population(tables[0], tables[1], evaluation, value)
+    return Population(tables[0], tables[1], tables[0].pop("behavior"), evaluation, value)
 
 
 def _add(table: dict[str, list[Any]], who: Integers, *columns: Any) -> None:

@@ -23,6 +23,7 @@ from tests.weights.population import (
     RULES,
     STOCHASTIC,
     Population,
+    Rule,
     by_state,
     first_departure,
     population,
@@ -36,7 +37,11 @@ BEHAVIORS = ["count", "given", "logged", "by row"]
 POLICIES = {"deterministic": DETERMINISTIC, "stochastic": STOCHASTIC}
 
 
-@pytest.fixture(scope="module", params=[(name, rule) for name in POLICIES for rule in RULES], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[(name, rule) for name in POLICIES for rule in RULES],
+    ids=lambda case: f"{case[0]}-{case[1].__name__}",
+)
 def asked(request: pytest.FixtureRequest) -> Population:
     name, rule = request.param
     return population(POLICIES[name], rule)
@@ -82,6 +87,17 @@ def test_a_behaviour_that_depends_on_the_past_does_no_harm_if_it_is_counted() ->
     asked = population(STOCHASTIC, some_first_departures, habit=True)
     assert asked.evaluate("c-pdis", means="prefix")["c-pdis"].value == pytest.approx(asked.value, abs=1e-12)
     assert abs(asked.evaluate("pdis", cell="step,state")["pdis"].value - asked.value) > 0.01
+
+
+@pytest.mark.parametrize("weights", ["equal", "annotated"])
+@pytest.mark.parametrize("rule", [first_departure, some_first_departures])
+def test_a_behaviour_that_depends_on_the_past_given_row_by_row(rule: Rule, weights: str) -> None:
+    """Exact where weights of samples that arrive depend on cell and action alone, as for first departures."""
+    asked = population(DETERMINISTIC, rule, habit=True)
+    found = asked.evaluate("c-pdis,pdis", behavior="by row", weights=weights, means="prefix")
+    assert found["pdis"].value == pytest.approx(asked.value, abs=1e-12)
+    assert found["c-pdis"].value == pytest.approx(asked.value, abs=1e-12)
+    assert found["c-pdis"].normalizers.mean() == pytest.approx(1.0, abs=1e-12)
 
 
 def test_weights_of_whole_episodes_are_not_mended_and_a_warning_says_so() -> None:
