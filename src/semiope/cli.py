@@ -94,7 +94,7 @@ def evaluate(
         str,
         typer.Option(
             metavar="NAME|FILE",
-            help="Split weights: equal, factual, column, inverse-variance, optimal, auto, or a table.",
+            help="Split weights: equal, factual, annotated, column, inverse-variance, optimal, auto, or a table.",
         ),
     ] = "equal",
     repair: Annotated[
@@ -113,6 +113,14 @@ def evaluate(
     ] = "empirical",
     features: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Columns of the episodes that a model by regression uses.")
+    ] = None,
+    means: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cell|prefix",
+            help="Mean split weights: per cell, or, if which steps were asked about depends on the episode's past, "
+            "weighted by prefix. Default: cell.",
+        ),
     ] = None,
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of resamples and shuffles.")] = 0,
@@ -141,7 +149,8 @@ def evaluate(
     with DelayedProgress() as progress:
         results = _evaluate(
             episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
-            weights=weights, repair=repair, model=model, features=features, gamma=gamma, progress=progress,
+            weights=weights, repair=repair, model=model, features=features, means=means, gamma=gamma,
+            progress=progress,
         )  # fmt: skip
         content = document(results, alpha=alpha, ci=ci, seed=seed)
         page = "" if report is None else _report(results, alpha=alpha, ci=ci, seed=seed)

@@ -221,6 +221,7 @@ def test_a_folder_without_parts(desk: Desk) -> None:
         (["--weights", "magic"], "weights: 'magic' is not known"),
         (["--weights", "column"], "needs a column 'weight'"),
         (["--cell", "sate"], "cell: 'sate' is not known. Did you mean 'state'?"),
+        (["--means", "prefixed"], "means: 'prefixed' is not known. Did you mean 'prefix'?"),
         (["--gamma", "1.5"], "gamma: 1.5 is not a number between 0 and 1"),
         (["--gamma", "nan"], "gamma: nan is not a number between 0 and 1"),
         (["--alpha", "0"], "alpha: 0.0 is not between 0 and 1"),

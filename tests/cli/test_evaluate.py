@@ -53,6 +53,25 @@ def test_the_numbers_are_those_of_python(desk: Desk) -> None:
         assert (row["ci_low"], row["ci_high"]) == estimate.interval(0.2, "normal")
 
 
+@pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+def test_means_by_prefix_and_weights_on_annotations(desk: Desk) -> None:
+    options = ["--means", "prefix", "--weights", "annotated", "--estimators", "c-pdis"]
+    content = json.loads(desk.evaluate("--json", "-", *options).out)
+    expected = so.evaluate(
+        EPISODES,
+        so.read_policy(POLICY),
+        annotations=ANNOTATIONS,
+        means="prefix",
+        weights="annotated",
+        estimators="c-pdis",
+    )
+    assert content["estimates"][0]["value"] == expected["c-pdis"].value
+    settings = content["diagnostics"]["settings"]
+    assert (settings["means"], settings["cell"], settings["weights"]) == ("prefix", "step,state", "annotated")
+    plain = json.loads(desk.evaluate("--json", "-").out)["diagnostics"]["settings"]
+    assert (plain["means"], plain["cell"]) == ("cell", "state")
+
+
 def test_without_annotations_the_offline_estimators(desk: Desk) -> None:
     rows = json.loads(desk.evaluate("--json", "-", annotated=False).out)["estimates"]
     assert [row["estimator"] for row in rows] == ["is", "wis", "pdis", "pdwis"]

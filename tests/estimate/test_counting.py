@@ -14,6 +14,7 @@ from semiope.domains import bandit, tree
 from semiope.errors import quietly
 from semiope.estimate.counting import counting_correction
 from semiope.estimate.registry import ESTIMATORS
+from tests.weights.population import GAMMA, STOCHASTIC, population, some_first_departures
 
 WORLD = bandit.two_state((1.0, 2.0), (0.5, 0.5))
 
@@ -50,6 +51,29 @@ def test_influence_is_the_derivative_by_an_episodes_weight(name: str) -> None:
         with quietly():
             moved = so.evaluate(more, policy, **{**options, "annotations": told})[name].value - results[name].value
         assert moved == pytest.approx(influence[i] / 401, rel=0.03, abs=2e-5)
+
+
+@pytest.mark.parametrize("name", ["c-is", "c-wis", "c-pdis", "c-pdwis"])
+@pytest.mark.parametrize("weights", ["equal", "annotated"])
+def test_influence_is_the_derivative_with_means_by_prefix(name: str, weights: str) -> None:
+    """For questions that depend on the past; episodes of different lengths, some of which end without a decision."""
+    asked = population(STOCHASTIC, some_first_departures)
+    times = np.random.default_rng(3).integers(0, 2, 8192) * np.random.default_rng(4).integers(0, 2, 8192)
+    episodes, answers = repeated(
+        so.Episodes.from_arrays(**asked.episodes), so.Annotations.from_arrays(**asked.annotations), times
+    )
+    options: dict[str, Any] = {"estimators": name, "gamma": GAMMA, "weights": weights, "means": "prefix"}
+    policy, n = asked.policy(STOCHASTIC), episodes.n_episodes
+    with quietly():
+        results = so.evaluate(episodes, policy, annotations=answers, **options)
+    influence = so.compare(results).estimates["policy"].influence
+    plain = results[name].values - results[name].value * (results[name].normalizers if "w" in name else 1)
+    assert np.abs(influence - plain).max() > 0.5
+    for i in (0, 7, 33, 500, 1500):  # a tenth of an episode more: eleven times among others ten times
+        more, told = repeated(episodes, answers, np.where(np.arange(n) == i, 11, 10))
+        with quietly():
+            moved = so.evaluate(more, policy, annotations=told, **options)[name].value - results[name].value
+        assert moved * (10 * n + 1) == pytest.approx(influence[i], rel=0.005, abs=0.002)
 
 
 def test_today_is_seldom_called_better_than_itself() -> None:

@@ -22,7 +22,7 @@ def evidence_of(seed: int, weights: Any, *, known: bool, cell: str = "state", fu
     return gather(episodes, annotations, {"e": policy}, behavior=behavior, cell=cell, weights=weights)
 
 
-WEIGHTS = ["equal", "factual", "column", "table"]
+WEIGHTS = ["equal", "factual", "annotated", "column", "table"]
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -66,6 +66,19 @@ def test_equal_weights_count_what_is_annotated_at_the_step() -> None:
     ).split_weights
     assert found.taken == pytest.approx([1 / 3, 1.0])
     assert found.annotated == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_annotated_weights_listen_to_annotations_alone_where_there_are_any() -> None:
+    found = gather(
+        so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=[0, 0], action=[0, 0], reward=[1.0, 1.0]),
+        so.Annotations.from_arrays(episode=[0, 0], step=[0, 0], action=[1, 2], value=[1.0, 2.0]),
+        {"e": so.Policy.from_table(np.full((1, 3), 1 / 3))},
+        behavior=None,
+        cell="state",
+        weights="annotated",
+    ).split_weights
+    assert found.taken.tolist() == [0.0, 1.0]
+    assert found.annotated.tolist() == [0.5, 0.5]
 
 
 def two_patients(weights: Any) -> so.Results:

@@ -9,8 +9,7 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope.diagnostics.findings import GREEN, Finding, Rule
 from semiope.diagnostics.support import NEGLIGIBLE
-from semiope.estimate.evidence import augmented_probs, behavior_probs
-from semiope.estimate.problem import Problem
+from semiope.estimate.problem import Problem, augmented_support, behavior_support
 
 LACKING = Rule(amber=NEGLIGIBLE, red=0.05)
 QUESTIONS = 40
@@ -36,8 +35,8 @@ def support_map(problem: Problem) -> SupportMap:
     order = np.argsort(-decisions, kind="stable")
     order = order[decisions[order] > 0]
     shares = []
-    for support in (behavior_probs, augmented_probs):
-        lacking = _lacking(problem, evidence.derived(support)).sum(axis=1)
+    for support in (behavior_support, augmented_support):
+        lacking = _lacking(problem, support(problem)).sum(axis=1)
         shares.append(np.bincount(cells.state, weights=lacking, minlength=len(states))[order] / decisions[order])
     return SupportMap([states[int(s)] for s in order], decisions[order].astype(np.int64), *shares)
 
@@ -46,10 +45,10 @@ def judge_coverage(problem: Problem, *, listens: bool) -> list[Finding]:
     """Mass of the policy without support: by the logs alone, and by logs and answers if an estimator listens."""
     evidence = problem.evidence
     total = max(float(evidence.counts.sum()), 1.0)
-    before = _lacking(problem, evidence.derived(behavior_probs))
+    before = _lacking(problem, behavior_support(problem))
     found = [_finding(problem, before / total, "by the logs alone", matters=not listens)]
     if listens:
-        after = _lacking(problem, evidence.derived(augmented_probs))
+        after = _lacking(problem, augmented_support(problem))
         found.append(_finding(problem, after / total, "by logs and answers", matters=True))
     return found
 

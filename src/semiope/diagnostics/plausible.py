@@ -11,9 +11,8 @@ from semiope.data.annotations import Annotations
 from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding, Rule, judge_weights, worst
 from semiope.diagnostics.support import unsupported_mass
 from semiope.errors import SemiopeError
-from semiope.estimate.evidence import behavior_probs
 from semiope.estimate.passes import episode_values
-from semiope.estimate.problem import Problem
+from semiope.estimate.problem import Problem, behavior_support
 from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import Estimate, standard_error
 from semiope.policies.policy import Policy
@@ -70,7 +69,7 @@ def judge_shared_bias(policy: Policy, name: str, problem: Problem, answers: Anno
 def judge_agreement(problem: Problem, estimate: Estimate) -> Finding | None:
     """Whether logs alone say the same, where they can; None where they cannot."""
     plain = ESTIMATORS[estimate.estimator].plain
-    if plain is None or unsupported_mass(problem, problem.evidence.derived(behavior_probs)).mass > LOGGED:
+    if plain is None or unsupported_mass(problem, behavior_support(problem)).mass > LOGGED:
         return None
     kind = ESTIMATORS[plain]
     alone = Estimate(estimate.policy, plain, episode_values(problem, kind.recipe), kind.self_normalized)

@@ -57,7 +57,7 @@ def judge_support(problem: Problem, names: Sequence[str]) -> tuple[dict[str, flo
         concerned = [name for name in names if ESTIMATORS[name].support == kind]
         if not concerned:
             continue
-        masses[kind], states = unsupported_mass(problem, problem.evidence.derived(probs))
+        masses[kind], states = unsupported_mass(problem, probs(problem))
         if masses[kind] > NEGLIGIBLE:
             worst = ", ".join(f"{state!r} ({share:.0%}, mostly {action!r})" for state, share, action in states)
             messages.append(
@@ -85,7 +85,7 @@ def _missing(names: Sequence[str]) -> str:
 
 def _way_out(problem: Problem, kind: str) -> str:
     if kind == "logged" and len(problem.annotations.row):
-        left = unsupported_mass(problem, problem.evidence.derived(SUPPORT["augmented"])).mass
+        left = unsupported_mass(problem, SUPPORT["augmented"](problem)).mass
         if left <= NEGLIGIBLE:
             return "They are annotated: use the estimators that listen to annotations, such as c-pdis."
     return WAY_OUT[kind]
@@ -107,6 +107,17 @@ def judge_propensities(problem: Problem, names: Sequence[str]) -> list[str]:
         f"behavior_prob: {differ:,} propensities differ from the mean of their {evidence.cells.kind} and action, while "
         f"{', '.join(concerned)} take the behaviour policy to be the same throughout, and are biased if it is not. "
         "Use cell='step,state' if it changes over time, or give the whole behaviour policy row by row."
+    ]
+
+
+def judge_means(problem: Problem, names: Sequence[str]) -> list[str]:
+    """Warn if rewards are weighted by the whole episode, while means are right for what comes before a step only."""
+    concerned = [name for name in names if ESTIMATORS[name].support == "augmented" and ESTIMATORS[name].recipe.whole]
+    if not concerned or not problem.evidence.by_prefix or problem.evidence.logbook.episodes.lengths.max() < 2:
+        return []
+    return [
+        f"policy {problem.name!r}: with means='prefix', {' and '.join(concerned)} weigh a reward by what the episode "
+        "was asked about later, and are biased if that depends on its past. Use c-pdis or c-pdwis, which do not."
     ]
 
 

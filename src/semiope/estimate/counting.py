@@ -7,6 +7,13 @@ annotations), each row in cell c takes from its episode's influence
 
     sum over a of  S(c, a) / N(c)  (w(a) / pi_b+(a|c) - 1).
 
+Where means are weighted by prefixes, pi_b+ = sum of P w / sum of P depends on the steps before as well. An episode's
+weight only enters as a factor of its own P, so that its influence is the derivative y of the estimate by P at its
+first step. Backward over the steps, with z(a) = g for the annotated actions, z(a) = r + gamma y of the next step for
+the action taken, M(c) the sum of P in a cell and S(c, a) that of P w(a) rho(a) z(a),
+
+    y  =  sum over a of  w(a) rho(a) z(a)  -  S(c, a) / M(c)  (w(a) / pi_b+(a|c) - 1).
+
 Without it, a policy that is close to today's seems to differ from it for sure: its estimate is then nearly the mean
 return, whatever the counts, and only this term knows.
 """
@@ -26,6 +33,7 @@ from semiope.estimate.passes import Recipe
 from semiope.estimate.problem import Problem, augmented
 from semiope.estimate.scan import NOTHING
 from semiope.policies.lookup import safe_ratio
+from semiope.weights.prefix import Walk, walk_of
 
 
 class Correction(NamedTuple):
@@ -41,6 +49,8 @@ def counting_correction(problem: Problem, recipe: Recipe) -> Correction | None:
     if evidence.behavior.origin != "counted" or recipe.per_step or recipe.terms not in (importance, counterfactual):
         return None
     listens = recipe.terms is counterfactual
+    if listens and evidence.by_prefix:
+        return _by_prefix(problem, recipe)
     episodes, answers, cells = evidence.logbook.episodes, evidence.logbook.annotations, evidence.cells
     decided = episodes.action >= 0
     rows, action = np.flatnonzero(decided), episodes.action[decided]
@@ -101,3 +111,73 @@ def _pulls(
             so_far += power * reward[t] if whole else 0.0
             arrive *= f[t]
             power *= gamma
+
+
+class Known(NamedTuple):
+    """What `_backward` needs to know of means by prefixes: ratios, pi_b+ in cells, and P of rows."""
+
+    rho_taken: Floats
+    rho_annotated: Floats
+    probs: Floats
+    arrive: Floats
+
+
+def _by_prefix(problem: Problem, recipe: Recipe) -> Correction | None:
+    """The correction where means are weighted by prefixes, of everything discounted to the first step.
+
+    What `gain` a row brings beside its action, what its answers told, and what an episode has in the end: for weights
+    of whole episodes that is the return so far, as it is of the branches that answers make.
+    """
+    evidence = problem.evidence
+    episodes, row = evidence.logbook.episodes, evidence.logbook.annotations.row
+    critic = recipe.critic(problem) if recipe.critic else problem.no_critic
+    discount = problem.gamma ** episodes.step.astype(np.float64)
+    gain, told, end = discount * critic.reward, discount[row] * critic.annotated, np.zeros(episodes.n_episodes)
+    if recipe.whole:
+        so_far = np.append(0.0, np.cumsum(gain))
+        told = told + (so_far[:-1] - np.repeat(so_far[episodes.offsets[:-1]], episodes.lengths))[row]
+        end, gain = np.diff(so_far[episodes.offsets]), np.zeros(episodes.n_steps)
+    walk = walk_of(problem.evaluation, evidence.split_weights, evidence.cells, evidence.logbook)
+    ratio = problem.ratio(augmented)
+    rho = ratio.taken(slice(0, episodes.n_steps)), ratio.annotated(slice(0, len(row)))
+    known = Known(*(frozen(np.ascontiguousarray(one)) for one in (*rho, problem.prefix.probs, problem.prefix.arrive)))
+    found = []
+    for paid, said, left in ((gain, told, end), (np.zeros(len(gain)), np.ones(len(told)), np.ones(len(end)))):
+        plain, corrected = left.copy(), left.copy()
+        _backward(walk, known, frozen(paid), frozen(said), plain, corrected)
+        found.append(plain - corrected)
+    return Correction(*found) if all(np.isfinite(one).all() for one in found) else None
+
+
+@compiled
+def _backward(walk: Walk, known: Known, gain: Floats, told: Floats, plain: Floats, corrected: Floats) -> None:
+    """Go back from what each episode has in the end to its value, and to the derivative of the sum of all values."""
+    passing, mass = np.zeros(known.probs.shape), np.zeros(len(known.probs))
+    for t in range(len(walk.first_rows) - 2, -1, -1):
+        rows = walk.order[walk.first_rows[t] : walk.first_rows[t + 1]]
+        for row in rows:
+            c, a, arrive = walk.cell[row], walk.action[row], known.arrive[row]
+            if a >= 0:
+                z = gain[row] + corrected[walk.episode[row]]
+                mass[c] += arrive
+                passing[c, a] += arrive * walk.taken[row] * known.rho_taken[row] * z
+                for j in range(walk.first_answers[row], walk.first_answers[row + 1]):
+                    passing[c, walk.answered[j]] += arrive * walk.annotated[j] * known.rho_annotated[j] * told[j]
+        for row in rows:
+            c, a, i = walk.cell[row], walk.action[row], walk.episode[row]
+            plain[i] += gain[row]
+            corrected[i] += gain[row]
+            if a < 0:
+                continue
+            plain[i] *= walk.taken[row] * known.rho_taken[row]
+            corrected[i] *= walk.taken[row] * known.rho_taken[row]
+            per_mass = 1 / mass[c] if mass[c] > 0 else 0.0
+            corrected[i] += per_mass * passing[c].sum()
+            if known.probs[c, a] > 0:
+                corrected[i] -= per_mass * passing[c, a] * walk.taken[row] / known.probs[c, a]
+            for j in range(walk.first_answers[row], walk.first_answers[row + 1]):
+                other, share = walk.answered[j], walk.annotated[j] * known.rho_annotated[j] * told[j]
+                plain[i] += share
+                corrected[i] += share
+                if known.probs[c, other] > 0:
+                    corrected[i] -= per_mass * passing[c, other] * walk.annotated[j] / known.probs[c, other]

@@ -24,7 +24,7 @@ MEANS = ("cell", "prefix")
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """All that does not depend on the policy under evaluation, unless weights are found for it; `counts` is how often
-    each action was taken in each cell. `means`, of split weights, are plain in each "cell", or weighted by "prefix".
+    each action was taken in each cell. `means` of split weights are plain in each "cell", or weighted by "prefix".
     """
 
     logbook: Logbook
@@ -34,6 +34,11 @@ class Evidence:
     split_weights: SplitWeights
     means: str = "cell"
     _derived: dict[Callable[[Evidence], Any], Any] = field(default_factory=dict)
+
+    @property
+    def by_prefix(self) -> bool:
+        """Whether means are weighted by prefixes: not without any weight on annotations, so that C-x then is x."""
+        return self.means == "prefix" and bool(self.split_weights.annotated.any())
 
     def with_values(self, value: Floats) -> Evidence:
         """The same evidence with other values of its aligned annotations; nothing that is derived depends on them."""
@@ -60,13 +65,14 @@ def gather(
 ) -> Evidence:
     """Prepare the evidence: align annotations, count or look up the behaviour policy, split the weights.
 
-    `behavior` is a policy, "count", or None: the column `behavior_prob` if there is one, else counted.
+    `behavior` is a policy, "count", or None: the column `behavior_prob` if there is one, else counted. Cells are of
+    step and state if the behaviour policy is, or if means are weighted by prefixes.
     """
     actors = {f"policy {name!r}": policy for name, policy in policies.items()}
     if behavior is not None and not isinstance(behavior, str):
         actors["behavior"] = behavior
     logbook = Logbook.of(episodes, annotations, {name: policy.actions for name, policy in actors.items()})
-    if isinstance(behavior, Policy) and behavior.step is not None:
+    if means == "prefix" or (isinstance(behavior, Policy) and behavior.step is not None):
         cell = "step,state"
     cells = cells_of(episodes, cell)
     counts = count_actions(cells, episodes.action, len(logbook.actions))
@@ -79,10 +85,13 @@ def gather(
     return Evidence(logbook, cells, counts, found, weighting(weights)(logbook), means)
 
 
-def check_means(means: str) -> None:
-    """Fail unless this is a way to average split weights."""
+def check_means(means: str | None) -> str:
+    """Return how split weights are averaged; None: plainly in each cell, as is right if nothing says otherwise."""
+    if means is None:
+        return "cell"
     if means not in MEANS:
         raise OptionError(f"means: {means!r} is not known.{nearest(str(means), MEANS)} Use 'cell' or 'prefix'.")
+    return means
 
 
 def behavior_probs(evidence: Evidence) -> Floats:

@@ -12,13 +12,13 @@ from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.logbook import AlignedAnnotations
 from semiope.estimate.critic import Critic, untouched
-from semiope.estimate.evidence import Evidence, augmented_probs
+from semiope.estimate.evidence import Evidence, augmented_probs, behavior_probs
 from semiope.estimate.modelled import Modelled
 from semiope.models.study import Outcomes
 from semiope.policies.lookup import BoundPolicy, ListedLookup, Lookup, RowLookup, TableLookup, divide, safe_ratio
 from semiope.policies.policy import AnyPolicy
 from semiope.weights.augmented import augmented_by_row, mean_split_weights
-from semiope.weights.prefix import prefix_augmented
+from semiope.weights.prefix import PrefixAugmented, prefix_augmented
 from semiope.weights.split import SplitWeights
 
 ROWS_PER_SLAB = 1 << 17
@@ -65,6 +65,12 @@ class Problem:
         return self._ratios[denominator]
 
     @cached_property
+    def prefix(self) -> PrefixAugmented:
+        """pi_b+ by prefix-weighted means, for this policy."""
+        known = self.evidence
+        return prefix_augmented(self.evaluation, known.behavior, known.split_weights, known.cells, known.logbook)
+
+    @cached_property
     def no_critic(self) -> Critic:
         """Rewards and annotations as they are."""
         return untouched(self.evidence.logbook)
@@ -91,10 +97,21 @@ def behavior(problem: Problem) -> Lookup:
 def augmented(problem: Problem) -> Lookup:
     """pi_b+ at the actions taken and annotated."""
     evidence = problem.evidence
-    if evidence.means == "prefix":
-        pi_b = evidence.behavior.probs
-        return prefix_augmented(problem.evaluation, pi_b, evidence.split_weights, evidence.cells, evidence.logbook)
-    return evidence.derived(_augmented)
+    return problem.prefix.lookup if evidence.by_prefix else evidence.derived(_augmented)
+
+
+def behavior_support(problem: Problem) -> Floats:
+    """pi_b per cell and action: what the logs know of."""
+    return problem.evidence.derived(behavior_probs)
+
+
+def augmented_support(problem: Problem) -> Floats:
+    """pi_b+ per cell and action: what logs and annotations know of, by samples that arrive, where any do."""
+    in_cells = problem.evidence.derived(augmented_probs)
+    if not problem.evidence.by_prefix:
+        return in_cells
+    probs = problem.prefix.probs
+    return np.where(probs.sum(axis=1, keepdims=True) > 0, probs, in_cells)
 
 
 def _augmented(evidence: Evidence) -> Lookup:

@@ -9,11 +9,10 @@ from semiope._arrays import Floats
 from semiope.errors import OptionError, nearest
 from semiope.estimate.counterfactual import closed_form, counterfactual, require_full_annotation
 from semiope.estimate.doubly_robust import annotated, nothing, plain
-from semiope.estimate.evidence import Evidence, augmented_probs, behavior_probs
 from semiope.estimate.importance import importance
 from semiope.estimate.naive import naive_unweighted, naive_weighted
 from semiope.estimate.passes import Recipe
-from semiope.estimate.problem import Problem
+from semiope.estimate.problem import Problem, augmented_support, behavior_support
 
 
 class Estimator(NamedTuple):
@@ -38,7 +37,7 @@ class Estimator(NamedTuple):
 
 
 # The policies outside whose support an estimator is blind, per cell and action.
-SUPPORT: dict[str, Callable[[Evidence], Floats]] = {"logged": behavior_probs, "augmented": augmented_probs}
+SUPPORT: dict[str, Callable[[Problem], Floats]] = {"logged": behavior_support, "augmented": augmented_support}
 
 _IS, _PDIS = Recipe(importance, whole=True), Recipe(importance)
 _C_IS, _C_PDIS = Recipe(counterfactual, whole=True), Recipe(counterfactual)

@@ -12,7 +12,7 @@ from semiope._version import __version__
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnostics.notes import notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
-from semiope.diagnostics.support import judge_propensities, judge_support
+from semiope.diagnostics.support import judge_means, judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
 from semiope.estimate.evidence import Evidence, check_means, gather
 from semiope.estimate.passes import episode_values
@@ -33,13 +33,13 @@ Names = Sequence[str] | str | None
 def evaluate(
     episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    means: str = ..., gamma: float = ..., progress: Progress | None = ...,
+    means: str | None = ..., gamma: float = ..., progress: Progress | None = ...,
 ) -> dict[str, Results]: ...  # fmt: skip
 @overload
 def evaluate(
     episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    means: str = ..., gamma: float = ..., progress: Progress | None = ...,
+    means: str | None = ..., gamma: float = ..., progress: Progress | None = ...,
 ) -> Results: ...  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def evaluate(
     repair: Names = None,
     model: Any = "empirical",
     features: Names = None,
-    means: str = "cell",
+    means: str | None = None,
     gamma: float = 1.0,
     progress: Progress | None = None,
 ) -> Results | dict[str, Results]:
@@ -73,9 +73,9 @@ def evaluate(
     estimators
         Names or aliases. None: is, wis, pdis, pdwis, and with annotations also c-pdis and c-pdwis.
     weights
-        "equal", "factual", "column", an array (n_states, n_actions, n_actions), a table of state, taken, action and
-        weight, or a function from logbook to `SplitWeights`; "inverse-variance" or "optimal": by variances estimated on
-        other folds of the data; "auto": chosen.
+        "equal", "factual", "annotated", "column", an array (n_states, n_actions, n_actions), a table of state, taken,
+        action and weight, or a function from logbook to `SplitWeights`; "inverse-variance" or "optimal": by variances
+        estimated on other folds of the data; "auto": chosen.
     repair
         Steps that make imperfect annotations usable, in their order: "pool", "convert", "impute", "model"; an option
         goes behind a colon, as in "convert:authors". "auto": chosen by what the answers look like.
@@ -87,8 +87,8 @@ def evaluate(
     features
         Names of further columns of the episodes, for models by regression.
     means
-        How split weights are averaged in the augmented policy: "cell", if whether a step was annotated depends on its
-        state and action alone; "prefix", if it may depend on the episode's past, as where a plan chose the questions.
+        How split weights are averaged: "cell", if whether a step was annotated depends on its cell and the action taken
+        alone; "prefix", if it may depend on the episode's past (then cells are of step and state). None: "cell".
     gamma
         Discount factor.
     progress
@@ -96,7 +96,7 @@ def evaluate(
     """
     gamma = check_gamma(gamma)
     check_cell(cell)
-    check_means(means)
+    averaged = check_means(means)
     steps = read_steps(repair)
     chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
@@ -116,7 +116,7 @@ def evaluate(
         key = id(own.annotations), own.weights if isinstance(own.weights, str) else ""
         if key not in evidences:
             evidences[key] = gather(
-                episodes, own.annotations, policies, behavior=behavior, cell=cell, weights=own.weights, means=means
+                episodes, own.annotations, policies, behavior=behavior, cell=cell, weights=own.weights, means=averaged
             )
         evidence = evidences[key]
         shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
@@ -143,6 +143,7 @@ def _settings(problem: Problem, own: Prepared) -> dict[str, Any]:
         "episodes": episodes.n_episodes,
         "steps": episodes.n_steps,
         "cell": evidence.cells.kind,
+        "means": evidence.means,
         "behavior": "column behavior_prob" if evidence.behavior.origin == "logged" else evidence.behavior.origin,
         "weights": own.weights if isinstance(own.weights, str) else "table",
         "repair": own.steps,
@@ -191,7 +192,7 @@ def _evaluate_one(
         )
     listening = (weighed.seen_by(ESTIMATORS[name]) for name in names if ESTIMATORS[name].support == "augmented")
     masses, messages = judge_support(next(listening, problem), names)
-    messages = [*doubts, *messages, *judge_propensities(problem, names)]
+    messages = [*doubts, *messages, *judge_propensities(problem, names), *judge_means(problem, names)]
     messages += judge_models(problem, names)
     messages += judge_numbers(problem.name, estimates)
     counted = problem.evidence.behavior.origin == "counted"

@@ -49,6 +49,13 @@ def factual(logbook: Logbook) -> SplitWeights:
     return SplitWeights(np.ones(logbook.episodes.n_steps), np.zeros(len(logbook.annotations.row)))
 
 
+def annotated(logbook: Logbook) -> SplitWeights:
+    """Listen only to annotations, equally to those of a step; to what happened where there are none."""
+    row = logbook.annotations.row
+    number = np.bincount(row, minlength=logbook.episodes.n_steps)
+    return SplitWeights(np.where(number > 0, 0.0, 1.0), 1.0 / number[row])
+
+
 def column(logbook: Logbook) -> SplitWeights:
     """Take the annotations' own column `weight`; the action taken keeps the rest."""
     annotations = logbook.annotations
@@ -59,7 +66,7 @@ def column(logbook: Logbook) -> SplitWeights:
     return with_rest_on_taken(logbook, annotations.weight)
 
 
-WEIGHTINGS: dict[str, Weighting] = {"equal": equal, "factual": factual, "column": column}
+WEIGHTINGS: dict[str, Weighting] = {"equal": equal, "factual": factual, "annotated": annotated, "column": column}
 
 
 class TableWeights:
