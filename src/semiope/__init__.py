@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
     from semiope.pipeline import Results, clustered, compare, diagnose, evaluate, refitted
+    from semiope.planning.plan import plan
+    from semiope.planning.result import Plan
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
     from semiope.reporting import plot
@@ -59,6 +61,8 @@ _HOME = {
     "FittedQ": "models.fitted",
     "TabularMDP": "models.tabular",
     "Results": "pipeline",
+    "Plan": "planning.result",
+    "plan": "planning.plan",
     "report": "reporting.report",
     "plot": "reporting.plot",
     "clustered": "pipeline",
@@ -85,6 +89,7 @@ __all__ = [
     "NotEstimatedError",
     "OptionError",
     "OutputError",
+    "Plan",
     "Policy",
     "Results",
     "RowPolicy",
@@ -101,6 +106,7 @@ __all__ = [
     "empirical_mdp",
     "estimate_behavior",
     "evaluate",
+    "plan",
     "plot",
     "read_annotations",
     "read_episodes",

@@ -17,7 +17,7 @@ from semiope._compiled import compiled
 from semiope.errors import OptionError
 
 Seed = int | np.random.Generator
-EPISODES, ANNOTATIONS, BOOTSTRAP = 0, 1, 2
+EPISODES, ANNOTATIONS, BOOTSTRAP, PLANS = 0, 1, 2, 3
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from semiope.data.annotations import Annotations
+from semiope.data.asked import strangers
 from semiope.data.logbook import Logbook
 from semiope.errors import count
 from semiope.estimate.registry import ALIASES, ESTIMATORS
@@ -49,3 +53,12 @@ def notes_on(
     if aliases:
         notes.append("; ".join(f"{alias} is called {ALIASES[alias]} here" for alias in aliases) + ".")
     return notes
+
+
+def note_on_plan(policy: str, annotations: Annotations | None, asked: Sequence[pa.Table] | None) -> list[str]:
+    """Whether the answers are to what a plan asked."""
+    if asked is None or annotations is None:
+        return []
+    others = strangers(annotations, asked)
+    chosen = f"; {others:,} are to questions that it did not ask, chosen by others" if others else ""
+    return [f"policy {policy!r}: a plan chose what to ask{chosen}: split weights are averaged by prefix."]

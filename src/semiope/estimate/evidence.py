@@ -85,10 +85,10 @@ def gather(
     return Evidence(logbook, cells, counts, found, weighting(weights)(logbook), means)
 
 
-def check_means(means: str | None) -> str:
-    """Return how split weights are averaged; None: plainly in each cell, as is right if nothing says otherwise."""
+def check_means(means: str | None, *, planned: bool = False) -> str:
+    """Return how split weights are averaged; None: plainly in each cell, unless a plan chose what was asked."""
     if means is None:
-        return "cell"
+        return "prefix" if planned else "cell"
     if means not in MEANS:
         raise OptionError(f"means: {means!r} is not known.{nearest(str(means), MEANS)} Use 'cell' or 'prefix'.")
     return means

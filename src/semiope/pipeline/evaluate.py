@@ -9,8 +9,9 @@ from typing import Any, overload
 
 from semiope._options import Progress, check_gamma
 from semiope._version import __version__
+from semiope.data.asked import read_asked
 from semiope.data.episodes import Episodes, read_episodes
-from semiope.diagnostics.notes import notes_on
+from semiope.diagnostics.notes import note_on_plan, notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
 from semiope.diagnostics.support import judge_means, judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
@@ -33,13 +34,15 @@ Names = Sequence[str] | str | None
 def evaluate(
     episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    means: str | None = ..., gamma: float = ..., progress: Progress | None = ...,
+    means: str | None = ..., plan: Any = ..., gamma: float = ...,
+    progress: Progress | None = ...,
 ) -> dict[str, Results]: ...  # fmt: skip
 @overload
 def evaluate(
     episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    means: str | None = ..., gamma: float = ..., progress: Progress | None = ...,
+    means: str | None = ..., plan: Any = ..., gamma: float = ...,
+    progress: Progress | None = ...,
 ) -> Results: ...  # fmt: skip
 
 
@@ -56,6 +59,7 @@ def evaluate(
     model: Any = "empirical",
     features: Names = None,
     means: str | None = None,
+    plan: Any = None,
     gamma: float = 1.0,
     progress: Progress | None = None,
 ) -> Results | dict[str, Results]:
@@ -88,7 +92,9 @@ def evaluate(
         Names of further columns of the episodes, for models by regression.
     means
         How split weights are averaged: "cell", if whether a step was annotated depends on its cell and the action taken
-        alone; "prefix", if it may depend on the episode's past (then cells are of step and state). None: "cell".
+        alone; "prefix", if it may depend on the episode's past (then cells are of step and state). None: "prefix" with a plan, else "cell".
+    plan
+        The plan that chose the questions: a `Plan`, its sealed table, or the folder of its batches.
     gamma
         Discount factor.
     progress
@@ -96,7 +102,8 @@ def evaluate(
     """
     gamma = check_gamma(gamma)
     check_cell(cell)
-    averaged = check_means(means)
+    averaged = check_means(means, planned=plan is not None)
+    asked = None if plan is None else read_asked(plan)
     steps = read_steps(repair)
     chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
@@ -121,12 +128,12 @@ def evaluate(
         evidence = evidences[key]
         shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
-        notes = [*own.notes, *notes]
+        notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked)]
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
         settings, weighed = _settings(problem, own), Weighed(problem, own.estimated)
         options = {
             "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": repair,
-            "model": outcomes[name], "means": means, "gamma": gamma,
+            "model": outcomes[name], "means": means, "plan": plan, "gamma": gamma,
         }  # fmt: skip
         run = Run(episodes, one, answers[name], options, weighed)
         results[name] = replace(_evaluate_one(weighed, names, settings, notes, own.doubts, done), run=run)

@@ -6,16 +6,21 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from semiope.errors import count
 from semiope.reporting.format import level, number
 
+if TYPE_CHECKING:
+    from semiope.planning.result import Plan
+
 DELAY = 1.0
+SHOWN_DECISIONS = 8
 
 
 def console(*, error: bool = False) -> Console:
@@ -98,3 +103,21 @@ class DelayedProgress:
     def __call__(self, done: int, total: int) -> None:
         """Tell how far the work has come."""
         self._progress.update(self._task, completed=done, total=total)
+
+
+def print_plan(plan: Plan) -> None:
+    """What is asked, what it is expected to bring, how decisions stand, and why to stop, if there is a reason."""
+    printed = console()
+    asked = ", ".join(f"{table.num_rows} for {name}" for name, table in plan.questions.items())
+    used = f"{plan.used:g} of a budget of {plan.budget:g} used"
+    if plan.stop is None:
+        lines = [f"{count(plan.n_needed, 'question')} to ask ({used}); with decoys {asked}."]
+        lines.append(f"Expected error of a policy's value: now {plan.error[0]:.3g}, after these {plan.error[1]:.3g}.")
+    else:
+        lines = [f"Stop ({plan.stop.reason}): {plan.stop.sentence} ({used})"]
+        lines.append(f"Expected error of a policy's value: {plan.error[0]:.3g}.")
+    lines += [str(one) for one in plan.decisions[:SHOWN_DECISIONS]]
+    if len(plan.decisions) > SHOWN_DECISIONS:
+        lines.append(f"... and {len(plan.decisions) - SHOWN_DECISIONS} more (--json has all).")
+    for line in [*lines, *(f"note: {note}" for note in plan.notes)]:
+        printed.print(line, soft_wrap=True, markup=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.data.labels import ABSENT
 from semiope.data.logbook import AlignedAnnotations
@@ -16,7 +16,7 @@ from semiope.models.case import Case, Records
 from semiope.models.level import together
 from semiope.models.places import Places
 from semiope.models.residuals import Components, Prior, expected
-from semiope.plan.matters import Matters
+from semiope.planning.matters import Matters
 from semiope.policies.cells import cells_of, count_actions
 from semiope.policies.policy import AnyPolicy, Policy
 from semiope.repair.convert import turned
@@ -35,26 +35,31 @@ class Knowledge:
     times: Floats
 
 
+def recorded(matters: Matters, policies: Mapping[str, AnyPolicy], gamma: float) -> Records | None:
+    """The model counted from the logs; None where none can be counted, or a policy has no place in it."""
+    if not all(isinstance(policy, Policy) for policy in policies.values()):
+        return None
+    records = Records(matters.logbook.episodes, tuple(matters.logbook.actions.words.to_pylist()), gamma)
+    try:
+        records.prior  # noqa: B018 (counted here)
+    except SchemaError:
+        return None
+    return records
+
+
 def learn(
     matters: Matters,
     policies: Mapping[str, AnyPolicy],
     annotations: Annotations | None,
+    records: Records | None,
     *,
     about_today: bool,
     gamma: float,
-    noise: float | None,
+    noise: float | None = None,
 ) -> Knowledge:
-    """Fit the annotation model to logs and answers; without states to count a model in, take plain means."""
+    """Fit the annotation model to logs and answers; without a model counted from the logs, take plain means."""
     episodes, aligned = matters.logbook.episodes, matters.logbook.annotations
     counts = count_actions(cells_of(episodes, "state"), episodes.action, len(matters.logbook.actions))
-    labels = tuple(matters.logbook.actions.words.to_pylist())
-    try:
-        tables = all(isinstance(policy, Policy) for policy in policies.values())
-        records = Records(episodes, labels, gamma) if tables else None
-        if records is not None:
-            records.prior  # noqa: B018 (fails here if no model can be counted)
-    except SchemaError:
-        records = None
     if records is None:
         answers, parts = _plain(matters, aligned, gamma)
     else:
@@ -69,8 +74,8 @@ def _times(matters: Matters, aligned: AlignedAnnotations) -> Floats:
     episodes, n_actions = matters.logbook.episodes, len(matters.logbook.actions)
     n_states = len(episodes.states)
 
-    def code(step: Floats, state: Floats, action: Floats) -> Floats:
-        found: Floats = (step.astype(np.int64) * n_states + state) * n_actions + action
+    def code(step: Integers, state: Integers, action: Integers) -> Integers:
+        found: Integers = (step.astype(np.int64) * n_states + state) * n_actions + action
         return found
 
     known, row = code(*matters.cells), aligned.row

@@ -1,8 +1,8 @@
 """What the user wants to know, as sums of policies' values whose variances are to fall.
 
 The value of each policy; which policies are better than today's; or which is better than which. Where a decision hangs
-on a difference d known up to s, the expected loss of deciding by its sign is s phi(d / s) - |d| Phi(-|d| / s), and falls
-with the variance by phi(d / s) / (2 s): that is what a difference counts. One that is settled counts nothing.
+on a difference d known up to s, the expected loss of deciding by its sign is s phi(d / s) - |d| Phi(-|d| / s), and
+falls with the variance by phi(d / s) / (2 s): that is what a difference counts. One that is settled counts little.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def wanted(goal: str, values: Floats, covariance: Floats) -> Floats:
     if goal == "value":
         return np.eye(n)
     if goal == "difference":
-        return np.diag(np.sqrt(_worth(values, np.sqrt(np.diag(covariance)))))
+        weights: Floats = np.diag(np.sqrt(_worth(values, np.sqrt(np.diag(covariance)))))
+        return weights
     # Differences of all pairs, today's policy among them: a quadratic form, and its square root.
     padded = np.append(values, 0.0)
     wide = np.pad(covariance, (0, 1))

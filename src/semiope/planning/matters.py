@@ -4,9 +4,9 @@ With every needed answer there, the value of a policy is estimated (C*-PDIS) by 
 
     sum over t of  P_t ( pi_e(a_t|s_t) r_t + sum over actions a not taken of pi_e(a|s_t) g_t(a) ),
 
-P_t = gamma^t pi_e(a_0|s_0) ... pi_e(a_(t-1)|s_(t-1)): how much of the estimate still passes through step t. So an answer
-g_t(a) enters with P_t pi_e(a|s_t) / n. For a deterministic policy that is nothing but at the first step at which an
-episode leaves it. Answers about the same step, state and action say the same: they form a cell.
+P_t = gamma^t pi_e(a_0|s_0) ... pi_e(a_(t-1)|s_(t-1)): how much of the estimate still passes through step t. So an
+answer g_t(a) enters with P_t pi_e(a|s_t) / n. For a deterministic policy that is nothing but at the first step at which
+an episode leaves it. Answers about the same step, state and action say the same: they form a cell.
 """
 
 from __future__ import annotations

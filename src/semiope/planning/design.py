@@ -93,16 +93,14 @@ class Choice(NamedTuple):
     remaining: Floats
 
 
-def choose(
-    design: Design, supply: Supply, budget: float, room: Integers, per_episode: int
-) -> Choice:
+def choose(design: Design, supply: Supply, budget: float, room: Integers, per_episode: int) -> Choice:
     """Choose one question after the other while the budget lasts and something is gained.
 
     `room` is how many questions each episode was asked already, `per_episode` how many it may be asked.
     """
     n_pairs = len(design.variance)
     told = np.where(design.times > 0, 1 / (design.step + design.noise / np.maximum(design.times, 1e-300)), 0.0)
-    information = np.bincount(design.pair, weights=told, minlength=n_pairs)
+    information = np.bincount(design.pair, weights=told, minlength=n_pairs).astype(np.float64)
     sums = np.zeros((n_pairs, len(design.mass)))
     np.add.at(sums, design.pair, (design.mass * (1 - design.step * told)).T)
     asked = np.empty(len(supply.question), dtype=np.int64)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers
-from semiope.plan.matters import Matters
+from semiope.planning.matters import Matters
 
 NEEDED, OTHER, TAKEN = 0, 1, 2
 KINDS = ("needed", "decoy", "calibration")
@@ -38,70 +38,74 @@ class Guess(NamedTuple):
 
 
 def decoys(
-    matters: Matters, needed: Integers, rate: float, counts: Floats, excluded: Booleans, luck: Floats
+    matters: Matters, needed: Integers, rate: float, counts: Floats, excluded: Booleans, luck: Floats, room: Integers
 ) -> Asked:
     """Companions for the needed questions (their places among those that matter).
 
     `counts` is how often each pair was logged: only actions that were logged in a state somewhere, or that a policy may
-    choose, are asked about. `excluded` and `luck`, (n_rows, n_actions), say what is not to be asked, and the order.
+    choose, are asked about. `excluded` and `luck`, (n_rows, n_actions), say what is not to be asked, and the order;
+    `room` how many more questions each episode may be asked.
     """
     episodes = matters.logbook.episodes
-    n_actions = len(matters.logbook.actions)
     wanted = int(np.ceil(rate * len(needed)))
-    decided = episodes.action >= 0
-    fit = (counts[episodes.state] > 0) & decided[:, None] & (matters.chosen < 0.5) & ~excluded
+    plausible = (counts[episodes.state] > 0) | (matters.chosen > 0)
+    fit = plausible & (episodes.action >= 0)[:, None] & ~excluded
     fit[matters.row, matters.action] = False
     row, action = np.nonzero(fit)
     taken = episodes.action[row] == action
-    kinds = [_match(matters, needed, row[own], action[own], luck, half) for own, half in (
-        (taken, wanted // 2), (~taken, wanted - wanted // 2))]  # fmt: skip
-    short = wanted - sum(len(found) for found, _ in kinds)
-    if short:
-        used = np.zeros((episodes.n_steps, n_actions), dtype=np.bool_)
-        for found, of in kinds:
-            used[found, of] = True
-        free = ~used[row, action]
-        kinds.append(_match(matters, needed, row[free], action[free], luck, short))
-    row = np.concatenate([found for found, _ in kinds])
-    action = np.concatenate([of for _, of in kinds])
-    return Asked(row, action, np.where(episodes.action[row] == action, TAKEN, OTHER))
-
-
-def _match(
-    matters: Matters, needed: Integers, row: Integers, action: Integers, luck: Floats, wanted: int
-) -> tuple[Integers, Integers]:
-    """So many of the candidates, spread over actions and steps as the needed questions are."""
-    episodes = matters.logbook.episodes
     horizon = int(episodes.lengths.max())
-    order = np.lexsort((luck[row, action], episodes.step[row], action))
-    row, action = row[order], action[order]
-    place = action.astype(np.int64) * horizon + episodes.step[row]
-    # The needed ones are gone through in an order of luck, again and again until enough are found.
-    sequence = needed[np.argsort(luck[matters.row[needed], matters.action[needed]], kind="stable")]
-    buckets = matters.action[sequence].astype(np.int64) * horizon + episodes.step[matters.row[sequence]]
+
+    def places(rows: Integers, actions: Integers, often: Booleans) -> Integers:
+        found: Integers = (2 * actions.astype(np.int64) + often) * horizon + episodes.step[rows]
+        return found
+
+    # Where most policies would take an action, a companion is about it where most would not, and the other way round.
+    own = matters.row[needed], matters.action[needed]
+    order = np.argsort(luck[own], kind="stable")
+    demand = np.resize(places(*own, matters.chosen[own] >= 0.5)[order], wanted if len(order) else 0)
+    episode = np.searchsorted(episodes.offsets, row, side="right") - 1
+    stock = Stock(places(row, action, matters.chosen[row, action] < 0.5), luck[row, action], episode, room.copy())
     used = np.zeros(len(row), dtype=np.bool_)
-    following = {int(b): int(np.searchsorted(place, b)) for b in np.unique(buckets)}
-    found: list[int] = []
-    missed: list[int] = []
-    for bucket in np.resize(buckets, wanted).tolist():
-        here = following[bucket]
-        if here < len(place) and place[here] == bucket:
-            following[bucket] = here + 1
-            used[here] = True
-            found.append(here)
-        else:
-            missed.append(bucket // horizon)
-    # Where a step has none left, any step of the same action; then anything.
-    rest = np.flatnonzero(~used)
-    rest = rest[np.argsort(luck[row[rest], action[rest]], kind="stable")]
-    for of in missed:
-        same = rest[(action[rest] == of) & ~used[rest]]
-        if len(same):
-            used[same[0]] = True
-            found.append(int(same[0]))
-    left = rest[~used[rest]][: wanted - len(found)]
-    chosen = np.concatenate([np.array(found, dtype=np.int64), left])
-    return row[chosen], action[chosen]
+    unmet = [*_meet(stock, used, taken, demand[::2], horizon), *_meet(stock, used, ~taken, demand[1::2], horizon)]
+    _meet(stock, used, np.ones(len(row), dtype=np.bool_), np.array(unmet, dtype=np.int64), horizon)
+    return Asked(row[used], action[used], np.where(taken[used], TAKEN, OTHER))
+
+
+class Stock(NamedTuple):
+    """Candidates for companions: the place of each (action, side and step), its luck, its episode; room in episodes."""
+
+    place: Integers
+    luck: Floats
+    episode: Integers
+    room: Integers
+
+
+def _meet(stock: Stock, used: Booleans, fit: Booleans, demand: Integers, horizon: int) -> list[int]:
+    """Use one candidate that fits for each place in demand: there, else at any step; return those not met."""
+    unmet = demand.tolist()
+    own = np.flatnonzero(fit & ~used)
+    for size in (1, horizon):
+        group = stock.place[own] // size
+        order = np.lexsort((stock.luck[own], group))
+        candidates, group = own[order], group[order]
+        following: dict[int, int] = {}
+        wanting, unmet = unmet, []
+        for place in wanting:
+            key = place // size
+            here = following.get(key, int(np.searchsorted(group, key)))
+            while here < len(group) and group[here] == key and not _free(stock, used, int(candidates[here])):
+                here += 1
+            if here < len(group) and group[here] == key:
+                used[candidates[here]] = True
+                stock.room[stock.episode[candidates[here]]] -= 1
+            else:
+                unmet.append(place)
+            following[key] = here
+    return unmet
+
+
+def _free(stock: Stock, used: Booleans, candidate: int) -> bool:
+    return not used[candidate] and bool(stock.room[stock.episode[candidate]] > 0)
 
 
 def guessed(matters: Matters, asked: Asked, probs: dict[str, Floats]) -> Guess:

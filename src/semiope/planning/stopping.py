@@ -2,8 +2,8 @@
 
 An estimate is off for two reasons. The episodes are a sample: with all answers exact the difference to today's policy
 would still have a standard error, the same at every look. And answers are missing or noisy: as they come in, what is
-expected of the difference moves towards what all exact answers would say, and the variance r^2 that remains (`design.py`)
-falls. Seen backwards, from the end, that is a Brownian motion that has run for r^2, so that
+expected of the difference moves towards what all exact answers would say, and the variance r^2 that remains
+(`design.py`) falls. Seen backwards, from the end, that is a Brownian motion that has run for r^2, so that
 
     | difference - expected |  <  sqrt( (r^2 + rho) log( (r^2 + rho) / (rho alpha^2) ) )
 
@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from semiope._arrays import Floats
-from semiope.errors import count
 
 # Shares of the error rate.
 OF_EPISODES, OF_ANSWERS = 0.8, 0.2
@@ -60,10 +59,8 @@ def bound(remaining: float, before: float, alpha: float) -> float:
     return math.sqrt((remaining + rho) * math.log((remaining + rho) / (rho * alpha * alpha)))
 
 
-def decide(
-    name: str, than: str | None, differences: Floats, remaining: float, before: float, alpha: float
-) -> Decision:
-    """Call a policy better or worse, from the differences that episodes give and the variances with and without answers."""
+def decide(name: str, than: str | None, differences: Floats, remaining: float, before: float, alpha: float) -> Decision:
+    """Call a policy better or worse, from differences by episode and what was not known of answers now and before."""
     n = len(differences)
     value = float(differences.mean())
     error = float(differences.std(ddof=1)) / math.sqrt(n)
@@ -72,9 +69,9 @@ def decide(
     return Decision(name, than, value, value - width, value + width, call)
 
 
-def width(error: float, remaining: float, alpha: float) -> float:
-    """Of an interval at one look, for a standard error and the variance that remains."""
-    return 2 * float(-np.sqrt(error**2 + remaining) * student.ppf(alpha / 2, 1e9))
+def width(error: float, alpha: float) -> float:
+    """Of an interval at one look, for a standard error."""
+    return -2 * error * float(norm.ppf(alpha / 2))
 
 
 def why_stop(
@@ -89,8 +86,3 @@ def why_stop(
     if gain < least:
         return Stop("gain", f"the next batch would make the expected error {gain:.2%} smaller, less than {least:.2%}.")
     return None
-
-
-def questions_used(n: int, cost: float, priced: bool) -> str:
-    """Used so far, in words."""
-    return f"{count(n, 'question')} at a cost of {cost:g}" if priced else count(n, "question")

@@ -1,0 +1,86 @@
+"""`semiope plan`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from semiope.cli.app import app
+from semiope.cli.files import check_targets, named, write
+from semiope.errors import OptionError, quietly
+
+
+@app.command()
+def plan(
+    episodes: Annotated[str, typer.Argument(help="Logged episodes: Parquet, CSV, Feather, or a folder of parts.")],
+    policy: Annotated[
+        list[str], typer.Option(metavar="[NAME=]FILE", help="Policy to evaluate; may be given several times.")
+    ],
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="How many questions that matter may be asked in all (or their cost)."),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder of the plan: each call adds a batch to it.")
+    ] = None,
+    annotations: Annotated[str | None, typer.Option(metavar="FILE", help="All answers so far.")] = None,
+    batch: Annotated[
+        float | None, typer.Option(metavar="N", help="How many questions to ask now. Default: all the budget leaves.")
+    ] = None,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            metavar="policy|behavior",
+            help="Whose returns experts tell: those of the policy, or of usual care. Default: policy if there is one.",
+        ),
+    ] = None,
+    goal: Annotated[
+        str, typer.Option(metavar="value|difference|ranking", help="What the answers are to tell.")
+    ] = "difference",
+    target_width: Annotated[
+        float | None, typer.Option(metavar="W", help="Instead of a budget: as many as intervals of this width take.")
+    ] = None,
+    noise: Annotated[float | None, typer.Option(help="Standard deviation of an answer. Default: found.")] = None,
+    cost: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the episodes with the cost.")] = None,
+    experts: Annotated[str, typer.Option(metavar="N|A,B,C", help="Number or names of the experts.")] = "1",
+    overlap: Annotated[float, typer.Option(help="Share of questions that go to several experts.")] = 0.0,
+    shared_by: Annotated[int, typer.Option(help="To how many.")] = 2,
+    per_episode: Annotated[int | None, typer.Option(help="The most questions about one episode.")] = None,
+    per_expert: Annotated[int | None, typer.Option(help="The most questions for one expert, in this batch.")] = None,
+    decoys: Annotated[float, typer.Option(help="Questions that are not needed, for each that is.")] = 1.0,
+    alpha: Annotated[float, typer.Option(help="Stop when decisions are settled at this error rate.")] = 0.05,
+    least_gain: Annotated[float, typer.Option(help="Stop when a batch gains less than this share.")] = 0.01,
+    gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of decoys, order, and who is asked what.")] = 0,
+    json: Annotated[str | None, typer.Option(metavar="FILE", help="Write a summary (- for standard output).")] = None,
+) -> None:
+    """Choose the questions worth asking experts next, and say when to stop."""
+    import semiope as so
+    from semiope.data.asked import read_asked
+    from semiope.planning.files import batches
+    from semiope.reporting.document import to_json
+    from semiope.reporting.terminal import print_plan
+
+    policies = named(policy)
+    check_targets(json, None, [episodes, *policies.values(), annotations])
+    if out is None and target_width is None:
+        raise OptionError("--out: name a folder for the questions.")
+    if out is not None and not out:
+        raise OptionError("--out: name a folder.")
+    earlier = read_asked(out) if out is not None and batches(Path(out)) else []
+    with quietly():
+        found = so.plan(
+            episodes, policies, budget, annotations=annotations, batch=batch, about=about, goal=goal, gamma=gamma,
+            noise=noise, cost=cost, experts=int(experts) if experts.isdigit() else experts, overlap=overlap,
+            shared_by=shared_by, per_episode=per_episode, per_expert=per_expert, decoys=decoys, alpha=alpha,
+            least_gain=least_gain, target_width=target_width, earlier=earlier, seed=seed,
+        )  # fmt: skip
+    written = found.save(out) if out is not None and found.stop is None else None
+    write({json: to_json(found.to_dict())})
+    if json != "-":
+        print_plan(found)
+    if written is not None:
+        print(f"written: {written} (give experts questions-*.csv only; sealed.parquet stays sealed)", file=sys.stderr)

@@ -1,0 +1,95 @@
+"""so.plan: which questions to ask next, under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from semiope.data.asked import read_asked
+from semiope.data.episodes import Episodes, read_episodes
+from semiope.errors import OptionError
+from semiope.pipeline.inputs import read_answers, read_policies
+from semiope.planning.planner import Planner
+from semiope.planning.questions import Cost, experts_of
+from semiope.planning.result import Plan
+from semiope.planning.wishes import Wishes
+
+
+def plan(
+    episodes: Any,
+    policy: Any,
+    budget: float | None = None,
+    *,
+    annotations: Any = None,
+    batch: float | None = None,
+    about: str | None = None,
+    goal: str = "difference",
+    gamma: float = 1.0,
+    noise: float | None = None,
+    cost: Cost = None,
+    experts: int | str | Sequence[str] = 1,
+    overlap: float = 0.0,
+    shared_by: int = 2,
+    per_episode: int | None = None,
+    per_expert: int | None = None,
+    decoys: float = 1.0,
+    alpha: float = 0.05,
+    least_gain: float = 0.01,
+    target_width: float | None = None,
+    earlier: Any = (),
+    seed: int = 0,
+) -> Plan:
+    """Choose the questions worth asking next; without cheating on experts, and with a reason to stop when there is one.
+
+    Parameters
+    ----------
+    episodes, policy
+        As for `evaluate`; several policies are a dict by name.
+    budget
+        How many questions that matter may be asked in all, those answered so far included; with `cost`, what they may
+        cost. Decoys come on top.
+    annotations
+        Answers so far, to this plan's questions or to any.
+    batch
+        How many to ask now (default: all that the budget leaves).
+    about
+        What experts tell: returns under the "policy" evaluated, or under usual care ("behavior"), which serve several
+        policies. Default: the policy's if there is one, else usual care.
+    goal
+        "value" of each policy, "difference" to today's policy, or "ranking" of them all.
+    gamma
+        Discount factor.
+    noise
+        Standard deviation of an expert's answer. Default: found from answers so far; before, a guess from the logs.
+    cost
+        Of a question: a column of the episodes, or a function of a table of episode, step, action, state. Default: 1.
+    experts, overlap, shared_by
+        Names or number of experts, and what share of questions is asked to how many of them.
+    per_episode, per_expert
+        The most questions about an episode, and in an expert's batch.
+    decoys
+        How many questions that are not needed go with each that is, so that experts do not learn the policy.
+    alpha, least_gain
+        Stop when all decisions are settled at this error rate, or when the batch would make the expected error smaller
+        by less than this share.
+    target_width
+        Instead of a budget: ask as many as it takes for intervals (of level 1 - alpha) this wide.
+    earlier
+        Earlier batches (plans, their sealed tables, or their folder): answers to other questions are noted as chosen by others.
+    seed
+        Of decoys, of who is asked what, and of the order; the same seed gives the same plan.
+    """
+    policies = read_policies(policy)
+    wishes = Wishes(
+        budget, batch, about or ("policy" if len(policies) == 1 else "behavior"), goal, gamma, noise, cost,
+        experts_of(experts), overlap, shared_by, per_episode, per_expert, decoys, alpha, least_gain, target_width, seed,
+    )  # fmt: skip
+    wishes.check()
+    if wishes.about == "policy" and len(policies) > 1:
+        raise OptionError(
+            "about: an answer about returns under one policy says nothing of another. Plan each policy on its own, or "
+            "let experts answer for usual care (about='behavior')."
+        )
+    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
+    answers = next(iter(read_answers(annotations, policies).values()))
+    return Planner(episodes, policies, answers, wishes, read_asked(earlier)).plan()

@@ -1,0 +1,135 @@
+"""From cells to questions: which can still be asked, at what cost, in what order, and who is asked them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen
+from semiope._random import PLANS, fill, key_of
+from semiope.data.labels import Vocabulary
+from semiope.data.logbook import Logbook
+from semiope.errors import SHOWN, OptionError, nearest
+from semiope.planning.blind import Asked
+from semiope.planning.design import Supply
+from semiope.planning.matters import Matters
+
+Cost = float | str | Callable[[pa.Table], Any] | None
+
+
+def table_of(logbook: Logbook, row: Integers, action: Integers) -> pa.Table:
+    """Questions by their labels: episode, step and action."""
+    episodes = logbook.episodes
+    episode = np.searchsorted(episodes.offsets, row, side="right") - 1
+    return pa.table(
+        {
+            "episode": episodes.labels.decode(episode),
+            "step": pa.array(episodes.step[row].astype(np.int64)),
+            "action": logbook.actions.decode(action.astype(np.int64)),
+        }
+    )
+
+
+def costs(matters: Matters, cost: Cost) -> Floats:
+    """What each question that matters costs: one number, a column of the episodes, or a function of a table.
+
+    The table has episode, step, state and action of each question.
+    """
+    episodes, n = matters.logbook.episodes, len(matters.row)
+    if cost is None:
+        return np.ones(n)
+    if isinstance(cost, str):
+        names = [] if episodes.extra is None else episodes.extra.column_names
+        if cost not in names:
+            raise OptionError(
+                f"cost: the episodes have no column {cost!r}.{nearest(cost, names)} "
+                f"Further columns: {', '.join(names) or 'none'}."
+            )
+        assert episodes.extra is not None
+        column = episodes.extra.column(cost)
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            raise OptionError(f"cost: column {cost!r} holds {column.type}, not numbers.")
+        found = column.to_numpy().astype(np.float64)[matters.row]
+    elif callable(cost):
+        asked = table_of(matters.logbook, matters.row, matters.action)
+        asked = asked.append_column("state", episodes.states.decode(episodes.state[matters.row].astype(np.int64)))
+        found = as_floats(cost(asked), "cost")
+    else:
+        found = as_floats(cost, "cost")
+    found = np.broadcast_to(found, n) if found.ndim == 0 else found
+    if found.shape != (n,):
+        raise OptionError(f"cost: the function gave {found.shape} for {n:,} questions. Give one number for each.")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
+    if len(wrong):
+        shown = "; ".join(f"{episodes.describe_row(int(matters.row[i]))}: {found[i]:g}" for i in wrong[:SHOWN])
+        raise OptionError(
+            f"cost: {len(wrong):,} of {n:,} are missing, zero or negative. First: {shown}. Give numbers above 0."
+        )
+    return np.array(found)
+
+
+def luck_of(logbook: Logbook, seed: int) -> Floats:
+    """A number in [0, 1) for each row and action, from the seed and the labels alone."""
+    episodes, n_actions = logbook.episodes, len(logbook.actions)
+    number = np.repeat(episodes.labels.numbers, episodes.lengths)
+    key, found = key_of(seed, PLANS), np.empty((episodes.n_steps, n_actions))
+    gaussian, step = np.empty(episodes.n_steps), episodes.step.astype(np.int64)
+    for action, label in enumerate((np.abs(logbook.actions.numbers) % (1 << 30)).tolist()):
+        uniform = np.empty(episodes.n_steps)
+        fill(key, number, step, np.full(len(step), label, dtype=np.int64), uniform, gaussian)
+        found[:, action] = uniform
+    return found
+
+
+def supply_of(matters: Matters, answered: Booleans, cost: Floats, luck: Floats) -> Supply:
+    """Questions not answered yet, cell by cell: cheap ones first, then those on which most hangs."""
+    free = np.flatnonzero(~answered)
+    weight = matters.share.sum(axis=0)
+    chance = luck[matters.row, matters.action]
+    order = free[np.lexsort((chance[free], -weight[free], cost[free], matters.cell[free]))]
+    first = np.searchsorted(matters.cell[order], np.arange(len(matters.cells.step) + 1))
+    return Supply(first, order, matters.episode[order], frozen(cost[order]))
+
+
+class Hand(NamedTuple):
+    """Who is asked which question, in this order: positions among the questions asked."""
+
+    expert: str
+    questions: Integers
+
+
+def experts_of(experts: Any) -> list[str]:
+    """Names of the experts."""
+    if isinstance(experts, int):
+        if experts < 1:
+            raise OptionError(f"experts: {experts} cannot answer anything. Give a number from 1 on, or names.")
+        return [f"expert-{i + 1}" for i in range(experts)] if experts > 1 else ["expert"]
+    if isinstance(experts, str):
+        experts = [word.strip() for word in experts.split(",")]
+    names = [str(name) for name in experts]
+    wrong = [name for name in names if not name or name.startswith(".") or set(name) & set("/\\\0")]
+    if wrong or not names or len(set(names)) < len(names):
+        raise OptionError(f"experts: {', '.join(names) or 'nobody'}: give each a name of its own that a file can have.")
+    return names
+
+
+def dealt(asked: Asked, experts: list[str], overlap: float, shared_by: int, luck: Floats, seed: int) -> list[Hand]:
+    """Deal the questions: a share of them to several experts, the others to one each, all in an order of their own."""
+    order = np.argsort(luck[asked.row, asked.action], kind="stable")
+    n_shared = round(overlap * len(order)) if len(experts) > 1 else 0
+    hands: list[list[int]] = [[] for _ in experts]
+    for place, question in enumerate(order.tolist()):
+        takers = min(shared_by, len(experts)) if place < n_shared else 1
+        least = sorted(range(len(experts)), key=lambda e: (len(hands[e]), (e - place) % len(experts)))
+        for expert in least[:takers]:
+            hands[expert].append(question)
+    found = []
+    for name, hand in zip(experts, hands, strict=True):
+        own = np.sort(np.array(hand, dtype=np.int64))
+        own = own[np.lexsort((asked.action[own], asked.row[own]))]
+        number = int(Vocabulary(pa.array([name])).numbers[0])
+        found.append(Hand(name, np.random.default_rng([seed, abs(number)]).permutation(own)))
+    return found

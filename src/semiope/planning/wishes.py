@@ -1,0 +1,88 @@
+"""What a user may say about a plan, and what cannot be meant."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from semiope._options import check_count, check_gamma
+from semiope._random import generator
+from semiope.errors import OptionError, nearest
+from semiope.planning.goals import check_goal
+from semiope.planning.questions import Cost
+from semiope.uncertainty.intervals import check_alpha
+
+ABOUT = ("policy", "behavior")
+
+
+@dataclass(frozen=True, eq=False)
+class Wishes:
+    """Everything that a user may say about a plan, checked."""
+
+    budget: float | None
+    batch: float | None
+    about: str
+    goal: str
+    gamma: float
+    noise: float | None
+    cost: Cost
+    experts: list[str]
+    overlap: float
+    shared_by: int
+    per_episode: int | None
+    per_expert: int | None
+    decoys: float
+    alpha: float
+    least_gain: float
+    target_width: float | None
+    seed: int
+
+    def check(self) -> None:
+        """Fail where numbers cannot be meant."""
+        if self.budget is None and self.target_width is None:
+            raise OptionError("budget: how many questions may be asked? Give a number, or a target_width to reach.")
+        for name in ("budget", "batch"):
+            given = getattr(self, name)
+            if given is not None and not (_is_number(given) and given >= 1):
+                raise OptionError(f"{name}: {given!r} is not a number of at least 1.")
+        for name, low, high in (("overlap", 0, 1), ("least_gain", 0, 1), ("decoys", 0, 10)):
+            given = getattr(self, name)
+            if not _is_number(given) or not low <= given <= high:
+                raise OptionError(f"{name}: {given!r} is not a number between {low} and {high}.")
+        for name in ("noise", "target_width"):
+            given = getattr(self, name)
+            if given is not None and not (_is_number(given) and (given > 0 or (name == "noise" and given == 0))):
+                raise OptionError(f"{name}: {given!r} is not a number above 0.")
+        for name in ("per_episode", "per_expert"):
+            if getattr(self, name) is not None:
+                check_count(getattr(self, name), name)
+        check_count(self.shared_by, "shared_by", least=2)
+        if self.overlap and len(self.experts) < 2:
+            raise OptionError("overlap: one expert alone shares no questions. Name several experts.")
+        if self.about not in ABOUT:
+            raise OptionError(
+                f"about: {self.about!r} is not known.{nearest(str(self.about), ABOUT)} Use {' or '.join(ABOUT)}."
+            )
+        check_goal(self.goal)
+        check_alpha(self.alpha)
+        check_gamma(self.gamma)
+        generator(self.seed)
+
+    @property
+    def copies(self) -> float:
+        """How many experts a question goes to, on average."""
+        return 1 + self.overlap * (min(self.shared_by, len(self.experts)) - 1)
+
+    @property
+    def room(self) -> float:
+        """How many different questions all experts have time for, decoys aside."""
+        if self.per_expert is None:
+            return math.inf
+        return math.floor(self.per_expert * len(self.experts) / self.copies / (1 + self.decoys))
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float | np.number) and not isinstance(given, bool) and math.isfinite(given)
