@@ -21,7 +21,7 @@ def plan(
     ],
     budget: Annotated[
         float | None,
-        typer.Option(metavar="N", help="How many questions that matter may be asked in all (or their cost)."),
+        typer.Option(metavar="N", help="How many needed questions may be asked in all (or their cost)."),
     ] = None,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder of the plan: each call adds a batch to it.")

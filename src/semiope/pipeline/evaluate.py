@@ -92,7 +92,8 @@ def evaluate(
         Names of further columns of the episodes, for models by regression.
     means
         How split weights are averaged: "cell", if whether a step was annotated depends on its cell and the action taken
-        alone; "prefix", if it may depend on the episode's past (then cells are of step and state). None: "prefix" with a plan, else "cell".
+        alone; "prefix", if it may depend on the episode's past (then cells are of step and state). None: "prefix" with
+        a plan, else "cell".
     plan
         The plan that chose the questions: a `Plan`, its sealed table, or the folder of its batches.
     gamma

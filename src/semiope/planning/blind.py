@@ -82,14 +82,15 @@ class Stock(NamedTuple):
 
 def _meet(stock: Stock, used: Booleans, fit: Booleans, demand: Integers, horizon: int) -> list[int]:
     """Use one candidate that fits for each place in demand: there, else at any step; return those not met."""
-    unmet = demand.tolist()
+    unmet: list[int] = demand.tolist()
     own = np.flatnonzero(fit & ~used)
     for size in (1, horizon):
         group = stock.place[own] // size
         order = np.lexsort((stock.luck[own], group))
         candidates, group = own[order], group[order]
         following: dict[int, int] = {}
-        wanting, unmet = unmet, []
+        wanting: list[int] = unmet
+        unmet = []
         for place in wanting:
             key = place // size
             here = following.get(key, int(np.searchsorted(group, key)))

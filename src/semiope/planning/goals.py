@@ -43,8 +43,8 @@ def wanted(goal: str, values: Floats, covariance: Floats) -> Floats:
     weight = _worth(padded[:, None] - padded[None, :], np.sqrt(np.maximum(scatter, 0.0)))
     form = (np.diag(weight.sum(axis=1)) - weight)[:n, :n]
     size, direction = np.linalg.eigh(form)
-    found: Floats = (direction * np.sqrt(np.maximum(size, 0.0))).T
-    return found[size > 1e-12 * size.max()]
+    found: Floats = (direction * np.sqrt(np.maximum(size, 0.0))).T[size > 1e-12 * size.max()]
+    return found
 
 
 def _worth(difference: Floats, std: Floats) -> Floats:

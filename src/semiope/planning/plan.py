@@ -75,7 +75,8 @@ def plan(
     target_width
         Instead of a budget: ask as many as it takes for intervals (of level 1 - alpha) this wide.
     earlier
-        Earlier batches (plans, their sealed tables, or their folder): answers to other questions are noted as chosen by others.
+        Earlier batches (plans, their sealed tables, or their folder): answers to other questions are noted as chosen by
+        others.
     seed
         Of decoys, of who is asked what, and of the order; the same seed gives the same plan.
     """

@@ -92,7 +92,7 @@ class Plan:
     def __repr__(self) -> str:
         asked = ", ".join(f"{name} {table.num_rows}" for name, table in self.questions.items())
         lines = [
-            f"Plan({count(self.n_needed, 'question')}, {self.used:g} of a budget of {self.budget:g} used; {asked} asked)",
+            f"Plan({count(self.n_needed, 'question')}; {self.used:g} of {self.budget:g} used; with decoys {asked})",
             f"  expected error {self.error[0]:.4g}, after this batch {self.error[1]:.4g}",
         ]
         if self.stop is not None:
