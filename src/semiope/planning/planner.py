@@ -16,10 +16,11 @@ from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, count
+from semiope.models.case import Records
 from semiope.pipeline.inputs import read_answers
 from semiope.planning import stopping
 from semiope.planning.blind import NEEDED, Asked, decoys, guessed
-from semiope.planning.design import Choice, Design, Supply, choose
+from semiope.planning.design import Choice, Design, choose
 from semiope.planning.goals import wanted
 from semiope.planning.knowledge import Knowledge, learn, recorded
 from semiope.planning.matters import Matters, what_matters
@@ -70,10 +71,15 @@ class Planner:
         return found
 
     @cached_property
+    def records(self) -> Records | None:
+        """The model counted from the logs, if one can be."""
+        return recorded(self.matters, self.policies, self.wishes.gamma)
+
+    @cached_property
     def knowledge(self) -> Knowledge:
         """What logs and answers say."""
         return learn(
-            self.matters, self.policies, self.annotations, recorded(self.matters, self.policies, self.wishes.gamma),
+            self.matters, self.policies, self.annotations, self.records,
             about_today=self.wishes.about == "behavior", gamma=self.wishes.gamma, noise=self.wishes.noise,
         )  # fmt: skip
 
@@ -148,22 +154,44 @@ class Planner:
     def continued(self, annotations: Any, sealed: pa.Table) -> Plan:
         """The next batch, with these answers so far, after one with this sealed table."""
         answers = next(iter(read_answers(annotations, self.policies).values()))
-        return Planner(self.episodes, self.policies, answers, self.wishes, [*self.earlier, sealed]).plan()
+        return self.answered_by(answers, [*self.earlier, sealed]).plan()
+
+    def answered_by(self, annotations: Annotations | None, earlier: Sequence[pa.Table] = ()) -> Planner:
+        """The same with these answers, after these batches: what does not depend on answers is kept."""
+        found = replace(self, annotations=annotations, earlier=earlier)
+        vars(found)["matters"] = replace(self.matters, logbook=found.logbook)
+        vars(found)["records"] = self.records
+        return found
+
+    def estimates(self) -> Floats:
+        """Of each policy's value, as the annotation model completes the answers."""
+        found: Floats = self.values[:-1].mean(axis=1)
+        return found
+
+    def next_questions(self, number: float) -> Choice:
+        """The next questions that this number, or this cost, is enough for."""
+        return choose(self.design, supply_of(self.matters, self.answered, self.cost, self.luck), number, *self._room())
+
+    @cached_property
+    def luck(self) -> Floats:
+        """What decides between questions that are alike, (n_rows, n_actions)."""
+        return luck_of(self.logbook, self.wishes.seed)
+
+    def _room(self) -> tuple[Integers, int]:
+        """How many questions each episode was asked, and how many it may be asked."""
+        room = np.bincount(self._asked_episodes(), minlength=self.episodes.n_episodes)
+        return room, len(self.matters.row) if self.wishes.per_episode is None else self.wishes.per_episode
 
     def plan(self) -> Plan:
         """All of it."""
         if self.episodes.n_episodes < 2:
             raise OptionError("episodes: there is only one, and an error cannot be told from one. Log more.")
         wishes, matters = self.wishes, self.matters
-        luck = luck_of(self.logbook, wishes.seed)
-        supply = supply_of(matters, self.answered, self.cost, luck)
         used = float(self.cost[self.answered].sum())
-        budget = self._budget(supply, used)
-        room = np.bincount(self._asked_episodes(), minlength=self.episodes.n_episodes)
-        most = len(matters.row) if wishes.per_episode is None else wishes.per_episode
+        budget = self._budget(used)
         now = min(budget - used, math.inf if wishes.batch is None else wishes.batch)
         now = min(now / wishes.copies, wishes.room) if wishes.cost is None else now / wishes.copies
-        chosen = choose(self.design, supply, max(now, 0.0) + 1e-9, room, most)
+        chosen = self.next_questions(max(now, 0.0) + 1e-9)
         after = self.each.times + np.bincount(matters.cell[chosen.question], minlength=len(self.each.times))
         error = np.sqrt(self.errors(self.each.times).mean()), np.sqrt(self.errors(after).mean())
         decisions = self.decisions()
@@ -176,19 +204,17 @@ class Planner:
             stop = stopping.Stop("nothing", "every question that matters and may be asked has been answered.")
         if stop is not None:
             chosen = Choice(chosen.question[:0], chosen.remaining[:0])
-        asked = self._asked(chosen, luck, room, most)
-        hands = dealt(asked, wishes.experts, wishes.overlap, wishes.shared_by, luck, wishes.seed)
+        asked = self._asked(chosen)
+        hands = dealt(asked, wishes.experts, wishes.overlap, wishes.shared_by, self.luck, wishes.seed)
         return self._result(chosen, asked, hands, decisions, stop, (used, budget), error)
 
-    def _budget(self, supply: Supply, used: float) -> float:
+    def _budget(self, used: float) -> float:
         """What may be spent in all: as told, or as it takes to reach the width wanted."""
         wishes = self.wishes
         if wishes.target_width is None:
             assert wishes.budget is not None
             return float(wishes.budget)
-        most = len(self.matters.row) if wishes.per_episode is None else wishes.per_episode
-        room = np.bincount(self._asked_episodes(), minlength=self.episodes.n_episodes)
-        chosen = choose(self.design, supply, math.inf, room, most).question
+        chosen = self.next_questions(math.inf).question
         low, high = 0, len(chosen)
         if self._width(chosen) > wishes.target_width:
             raise OptionError(
@@ -213,21 +239,20 @@ class Planner:
         aligned = self.logbook.annotations
         return np.searchsorted(self.episodes.offsets, aligned.row, side="right") - 1
 
-    def _asked(self, chosen: Choice, luck: Floats, room: Integers, most: int) -> Asked:
+    def _asked(self, chosen: Choice) -> Asked:
         """The questions chosen and their decoys."""
         matters, aligned = self.matters, self.logbook.annotations
         row, action = matters.row[chosen.question], matters.action[chosen.question]
         needed = Asked(row, action, np.full(len(row), NEEDED))
         if not self.wishes.decoys or not len(row):
             return needed
-        excluded = np.zeros(luck.shape, dtype=np.bool_)
+        excluded = np.zeros(self.luck.shape, dtype=np.bool_)
         excluded[aligned.row, aligned.action] = True
-        if self.annotations is not None:
-            known = self.logbook.annotations.of_action_taken
-            excluded[known, self.episodes.action[known]] = True
-        episode = matters.episode[chosen.question]
-        left = most - room - np.bincount(episode, minlength=len(room))
-        added = decoys(matters, chosen.question, self.wishes.decoys, self.knowledge.counts, excluded, luck, left)
+        known = aligned.of_action_taken
+        excluded[known, self.episodes.action[known]] = True
+        room, most = self._room()
+        left = most - room - np.bincount(matters.episode[chosen.question], minlength=len(room))
+        added = decoys(matters, chosen.question, self.wishes.decoys, self.knowledge.counts, excluded, self.luck, left)
         return Asked(*(np.concatenate(both) for both in zip(needed, added, strict=True)))
 
     def _result(
