@@ -31,6 +31,7 @@ from semiope.paper import (
     fig12,
     figures,
     intuition,
+    questions,
     table1,
     table2,
     table3,
@@ -66,6 +67,9 @@ ITEMS: dict[str, Item] = {
     "intuition": intuition, "table1": table1, "table2": table2, "fig5": fig5, "table3": table3, "table4": table4,
     "fig7": fig7, "fig8": fig8, "fig9": fig9, "table5": table5, "fig10": fig10, "fig11": fig11, "fig12": fig12,
 }  # fmt: skip
+# Studies beyond the paper: made if they are named.
+BEYOND: dict[str, Item] = {"questions": questions}
+KNOWN = {**ITEMS, **BEYOND}
 ALL = "all"
 # Of making a page, beside the costs of pieces.
 PAGE_COST = 1.5
@@ -89,13 +93,16 @@ class Reproduced(NamedTuple):
 def chosen(names: Sequence[str]) -> list[str]:
     """Items by name, in the order of the index; all without any name."""
     for name in names:
-        if name not in (*ITEMS, ALL):
-            known = ", ".join((*ITEMS, ALL))
+        if name not in (*ITEMS, *BEYOND, ALL):
+            known = ", ".join((*ITEMS, ALL, *BEYOND))
             raise OptionError(
-                f"{name!r} is no table or figure of the paper.{nearest(name, (*ITEMS, ALL))} Known: {known} "
+                f"{name!r} is no table or figure of the paper.{nearest(name, (*ITEMS, *BEYOND, ALL))} Known: {known} "
                 "(Figures 1 to 4 and 6 are diagrams)."
             )
-    return [name for name in ITEMS if not names or ALL in names or name in names]
+    return [
+        *(name for name in ITEMS if not names or ALL in names or name in names),
+        *(name for name in BEYOND if name in names),
+    ]
 
 
 def reproduce(
@@ -112,7 +119,7 @@ def reproduce(
     settings = with_episodes(settings)
     if exists(folder) and not folder.is_dir():
         raise OutputError(f"--out: {folder} is a file. Name a folder.")
-    if len(wanted) < len(ITEMS):
+    if not set(ITEMS) <= set(wanted):
         _refuse_other_settings(settings, folder)
     found = Pieces(folder / ".pieces" / settings.fingerprint())
     _make_folder(found.folder, folder)
@@ -126,7 +133,7 @@ def reproduce(
 
     with held(folder, found.folder.parent / "lock"):
         _sweep(found, folder, wanted)
-        needed = {piece.name: piece for name in wanted for piece in ITEMS[name].pieces(settings)}
+        needed = {piece.name: piece for name in wanted for piece in KNOWN[name].pieces(settings)}
         # One of each kind first: on a machine where nothing is compiled yet, processes then compile different things.
         missing = [piece for piece in needed.values() if piece not in found]
         missing.sort(key=lambda piece: (piece.number, -piece.cost))
@@ -149,7 +156,7 @@ def _compute(found: Pieces, settings: Settings, piece: Piece) -> None:
 
 
 def _page(found: Pieces, settings: Settings, name: str) -> Page:
-    made = ITEMS[name].make(settings, found)
+    made = KNOWN[name].make(settings, found)
     contents = {
         "json": to_json(made.rows).encode(),
         "csv": to_csv(made.rows).encode(),
@@ -228,7 +235,7 @@ def _write(pages: Mapping[str, Page], settings: Settings, folder: Path) -> list[
     contents = {
         f"{name}.{suffix}": content for name, page in pages.items() for suffix, content in page.contents.items()
     }
-    if len(pages) == len(ITEMS):
+    if set(ITEMS) <= set(pages):
         drawn = {name: page.contents["svg"] for name, page in pages.items() if "svg" in page.contents}
         made = {name: page.made for name, page in pages.items()}
         contents["index.html"] = index(settings.listed(), made, drawn).encode()

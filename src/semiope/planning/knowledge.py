@@ -109,7 +109,7 @@ def _modelled(
         else:
             if today is None:
                 today, parts = together(case, at, value)
-            known = mdp.available & ~mdp.terminal[:, None]
+            known = ~mdp.terminal[:, None]
             returns = today + np.where(known, turned(case, today), 0.0)
         found.append(cells.read(returns))
     return np.stack(found), parts

@@ -248,8 +248,10 @@ class Planner:
             return needed
         excluded = np.zeros(self.luck.shape, dtype=np.bool_)
         excluded[aligned.row, aligned.action] = True
-        known = aligned.of_action_taken
-        excluded[known, self.episodes.action[known]] = True
+        if self.annotations is not None and len(aligned.of_action_taken):
+            told = self.annotations.some(aligned.of_action_taken)
+            known = self.episodes.rows_of(told.labels, told.episode, told.step, "annotations")
+            excluded[known, self.episodes.action[known]] = True
         room, most = self._room()
         left = most - room - np.bincount(matters.episode[chosen.question], minlength=len(room))
         added = decoys(matters, chosen.question, self.wishes.decoys, self.knowledge.counts, excluded, self.luck, left)
