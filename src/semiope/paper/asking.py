@@ -41,7 +41,7 @@ def ask_together(settings: Settings, number: int) -> dict[str, Any]:
     """All policies at once, answers about usual care."""
     data = Dataset.of(settings, number)
     found: dict[str, Floats] = {}
-    planner = Planner(data.episodes, dict(sepsis.world().policies), None, wishes("behavior"))
+    planner = Planner(data.episodes, sepsis.world().policies, None, wishes("behavior"))
     for noise in NOISES:
         desk = Desk(planner, _told(data, sepsis.world().behavior, noise), data.seed)
         found |= {f"{noise} {way}": desk.curve(way) for way in WAYS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -221,7 +222,7 @@ def _compared(world: World, seed: int) -> Floats:
     return np.array(found)
 
 
-def _small_table(best: dict[str, Any]) -> Table:
+def _small_table(best: Mapping[str, Any]) -> Table:
     body = [
         (name, str(n + 1), f"{planned:.4f}", f"{least:.4f}")
         for name, numbers in best.items()
@@ -230,7 +231,7 @@ def _small_table(best: dict[str, Any]) -> Table:
     return Table(("world", "questions", "planned", "best"), body)
 
 
-def _small_claim(best: dict[str, Any]) -> Claim:
+def _small_claim(best: Mapping[str, Any]) -> Claim:
     worst = max(float((numbers[:, 0] / np.maximum(numbers[:, 1], 1e-300)).max()) for numbers in best.values())
     return Claim(
         f"on a bandit and a tree, plans are within 10% of the best for every budget ({worst:.3f})", worst <= 1.1

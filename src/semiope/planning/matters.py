@@ -11,6 +11,7 @@ an episode leaves it. Answers about the same step, state and action say the same
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,7 +77,7 @@ class Matters:
         return np.where(code[found] == wanted, found, -1) if len(code) else np.full(len(wanted), -1)
 
 
-def what_matters(logbook: Logbook, policies: dict[str, AnyPolicy], gamma: float) -> Matters:
+def what_matters(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float) -> Matters:
     """Look for every question on which an estimate hangs."""
     episodes, n_actions = logbook.episodes, len(logbook.actions)
     refuse_beyond_memory(

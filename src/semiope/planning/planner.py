@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -39,7 +39,7 @@ class Planner:
     """Logs, policies, answers and wishes, and what follows from them step by step."""
 
     episodes: Episodes
-    policies: dict[str, AnyPolicy]
+    policies: Mapping[str, AnyPolicy]
     annotations: Annotations | None
     wishes: Wishes
     earlier: Sequence[pa.Table] = ()
