@@ -35,6 +35,8 @@ FAR = 25.0
 PART = 4.0
 # Logs scatter by at least this share of the residuals' mean square, so that all of it is within FAR of what they say.
 LEAST = 1e-6
+# So many answers more than questions that all say what was said before, but for rounding, show that there is no noise.
+REPEATS, ROUNDING = 10, 1e-12
 
 
 class Prior(NamedTuple):
@@ -87,6 +89,11 @@ class Summary:
         return (self.counts > 0).astype(np.int64)
 
     @property
+    def exact(self) -> bool:
+        """Whether answers to the same question are always the same."""
+        return self.free >= REPEATS and self.within <= self.free * ROUNDING**2 * self.square
+
+    @property
     def square(self) -> float:
         """The mean square of the residuals."""
         return (float(np.sum(self.times * self.mean**2)) + self.within) / float(self.times.sum())
@@ -129,18 +136,21 @@ def fitted(answers: Summary, prior: Prior) -> Components:
     # If there is nothing but zeros, any variances will do.
     scatter = max(prior.scatter * prior.scatter, LEAST * answers.square) or 1.0
     centre = CENTRE + np.log(scatter)
-    bounds = [(middle - FAR, middle + FAR) for middle in centre]
-    args = answers, centre, prior.n_episodes
-    found = minimize(_misfit, centre, args=args, method="TNC", jac=True, bounds=bounds)
+    start, lean, bounds = centre.copy(), LEAN.copy(), [(middle - FAR, middle + FAR) for middle in centre]
+    if answers.exact:
+        start[-1], lean[-1] = centre[-1] - FAR, 0.0
+        bounds[-1] = start[-1], start[-1]
+    args = answers, centre, lean, prior.n_episodes
+    found = minimize(_misfit, start, args=args, method="TNC", jac=True, bounds=bounds)
     return Components(*np.exp(found.x).tolist())
 
 
-def _misfit(logs: Floats, answers: Summary, centre: Floats, n_episodes: int) -> tuple[float, Floats]:
+def _misfit(logs: Floats, answers: Summary, centre: Floats, lean: Floats, n_episodes: int) -> tuple[float, Floats]:
     """Minus the logarithm of the likelihood of log variances with their prior, and its gradient; constants left out."""
     fit, slope = _misfit_of_answers(Components(*np.exp(logs).tolist()), answers, n_episodes)
     beyond = np.exp(centre - logs)
-    fit += float(np.sum(LEAN * (logs - centre + beyond)))
-    return 0.5 * fit, 0.5 * (slope * np.exp(logs) + LEAN * (1 - beyond))
+    fit += float(np.sum(lean * (logs - centre + beyond)))
+    return 0.5 * fit, 0.5 * (slope * np.exp(logs) + lean * (1 - beyond))
 
 
 def _misfit_of_answers(parts: Components, answers: Summary, n_episodes: int) -> tuple[float, Floats]:
