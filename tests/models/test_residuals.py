@@ -124,7 +124,8 @@ def simulated(seed: int, parts: Components, n: int = 20_000) -> tuple[Places, Fl
     rng = np.random.default_rng(seed)
     counts = np.where(np.arange(800) % 2, rng.geometric(0.3, size=800), 0).reshape(400, 2).astype(float)
     places = Places(rng.integers(6, size=n), rng.integers(400, size=n), rng.integers(2, size=n))
-    mu = rng.normal(size=counts.shape) * np.sqrt(parts.of_pairs(counts))
+    variance = np.where(counts > 0, parts.logged / np.maximum(counts, 1), parts.unlogged)
+    mu = rng.normal(size=counts.shape) * np.sqrt(variance)
     level = np.where(counts > 0, 0.1, -1.0)
     truth = level + mu + rng.normal(scale=parts.step**0.5, size=(6, *counts.shape))
     return places, places.read(truth) + rng.normal(scale=parts.noise**0.5, size=n), truth, counts

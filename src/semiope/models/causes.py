@@ -11,13 +11,21 @@ and of whatever lies behind the cause, the values together say information / k a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
+
+
+class Causes(NamedTuple):
+    """The variance of each cause, what the values that share it say of it, and its k."""
+
+    variance: Floats
+    information: Floats
+    total: Floats
+    factor: Floats
 
 
 class Slopes(NamedTuple):
@@ -28,47 +36,45 @@ class Slopes(NamedTuple):
     total: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Causes:
-    """The variance of each cause, and what the values that share it say of it."""
-
-    variance: Floats
-    information: Floats
-    total: Floats
-
-    @cached_property
-    def factor(self) -> Floats:
-        """The k of each cause."""
-        return 1 + self.variance * self.information
-
-    @property
-    def misfit(self) -> float:
-        """What the causes add to the logarithm of the determinant and to the quadratic form."""
-        return float(np.sum(np.log(self.factor) - self.variance * self.total**2 / self.factor))
-
-    def behind(self, variance: Floats, of_cause: Integers) -> Causes:
-        """The causes behind these, of such variances: `of_cause` says which belongs to each."""
-        return shared(variance, of_cause, self.information / self.factor, self.total / self.factor)
-
-    def means(self, behind: Floats) -> Floats:
-        """Conditional means of the causes, given those behind them."""
-        return self.variance * (self.total - behind * self.information) / self.factor
-
-    def slopes(self, by_information: Floats, by_total: Floats) -> Slopes:
-        """Derivatives of the misfit.
-
-        `by_information` and `by_total` are those by what is said of the causes behind: information / k and total / k.
-        """
-        passed, total = self.information / self.factor, self.total / self.factor
-        mean = self.variance * total
-        return Slopes(
-            passed * (1 - by_information * passed) - total * (total + by_total * passed),
-            mean**2 + (self.variance + by_information / self.factor - by_total * mean) / self.factor,
-            by_total / self.factor - 2 * mean,
-        )
-
-
+@compiled
 def shared(variance: Floats, of_value: Integers, information: Floats, total: Floats) -> Causes:
     """Causes of such variances, from the information and the total of each value and which of them it belongs to."""
-    sums = (np.bincount(of_value, weights=said, minlength=len(variance)) for said in (information, total))
-    return Causes(variance, *(said.astype(np.float64) for said in sums))
+    sums, totals = np.zeros_like(variance), np.zeros_like(variance)
+    for i in range(len(of_value)):
+        sums[of_value[i]] += information[i]
+        totals[of_value[i]] += total[i]
+    return Causes(variance, sums, totals, 1 + variance * sums)
+
+
+@compiled
+def behind(causes: Causes, variance: Floats, of_cause: Integers) -> Causes:
+    """The causes behind these, of such variances: `of_cause` says which belongs to each."""
+    return shared(variance, of_cause, causes.information / causes.factor, causes.total / causes.factor)
+
+
+@compiled
+def misfit(causes: Causes) -> float:
+    """What the causes add to the logarithm of the determinant and to the quadratic form."""
+    found: float = np.sum(np.log(causes.factor) - causes.variance * causes.total**2 / causes.factor)
+    return found
+
+
+@compiled
+def means(causes: Causes, further: Floats) -> Floats:
+    """Conditional means of the causes, given those behind them (those of each cause in `further`)."""
+    return causes.variance * (causes.total - further * causes.information) / causes.factor
+
+
+@compiled
+def slopes(causes: Causes, by_information: Floats, by_total: Floats) -> Slopes:
+    """Derivatives of the misfit.
+
+    `by_information` and `by_total` are those by what is said of the causes behind: information / k and total / k.
+    """
+    passed, total = causes.information / causes.factor, causes.total / causes.factor
+    mean = causes.variance * total
+    return Slopes(
+        passed * (1 - by_information * passed) - total * (total + by_total * passed),
+        mean**2 + (causes.variance + by_information / causes.factor - by_total * mean) / causes.factor,
+        by_total / causes.factor - 2 * mean,
+    )

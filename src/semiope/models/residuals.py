@@ -14,16 +14,16 @@ logs know a pair, and the fewer and the noisier the answers are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
 from semiope.data.labels import number
-from semiope.models.causes import Causes, shared
+from semiope.models import causes
+from semiope.models.causes import Causes
 from semiope.models.places import Places
 
 # How many answers the prior variances count for, and where they lie in units of the logs' own: steps differ little.
@@ -54,44 +54,33 @@ class Components(NamedTuple):
     step: float
     noise: float
 
-    def of_pairs(self, counts: Floats) -> Floats:
-        """Variances of mu of pairs that were logged so often."""
-        return np.where(counts > 0, self.logged / np.maximum(counts, 1.0), self.unlogged)
-
-    def of_levels(self, n_episodes: int) -> Floats:
-        """Variances of m of pairs never logged, and of those that were."""
-        return np.array([self.unlogged, PART * self.logged / n_episodes])
-
 
 def expected(prior: Prior) -> Components:
     """The variances as long as there are no answers."""
     return Components(*(prior.scatter * prior.scatter * np.exp(CENTRE)).tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(NamedTuple):
     """All that the answers say: mean residuals of questions, of how many answers, and the scatter within questions.
 
-    Questions are steps of a pair: `of_group` is the pair of each, `counts` how often each pair was logged. `within` is
-    the sum of squares of answers around the means of their questions, `free` its degrees of freedom.
+    Questions are steps of a pair: `of_group` is the pair of each, `counts` how often each pair was logged, and `side`
+    whether it was at all, 0 or 1. `within` is the sum of squares of answers around the means of their questions, `free`
+    its degrees of freedom.
     """
 
     mean: Floats
     times: Floats
     of_group: Integers
     counts: Floats
+    side: Integers
     within: float
     free: int
-
-    @cached_property
-    def side(self) -> Integers:
-        """Which m belongs to each pair: 0 if it was never logged, 1 if it was."""
-        return (self.counts > 0).astype(np.int64)
 
     @property
     def exact(self) -> bool:
         """Whether answers to the same question are always the same."""
-        return self.free >= REPEATS and self.within <= self.free * ROUNDING**2 * self.square
+        repeated = self.within <= self.free * ROUNDING**2 * self.square
+        return self.free >= REPEATS and repeated and self.square > 0
 
     @property
     def square(self) -> float:
@@ -113,13 +102,13 @@ def predict(places: Places, residual: Floats, counts: Floats, horizon: int, prio
     of_group, pairs = number(groups % n_pairs)
     answers = _summed(residual / unit, of_answer, of_group, counts.ravel()[pairs])
     parts = fitted(answers, Prior(prior.scatter / unit, prior.n_episodes))
-    of_pairs, of_levels = _causes(answers, parts, prior.n_episodes)
-    level = of_levels.means(np.zeros(2))
-    found = level[(counts.ravel() > 0).astype(np.int64)]
-    found[pairs] += of_pairs.means(level[answers.side])
+    of_pairs, of_levels = _causes(parts, answers, prior.n_episodes)
+    level = causes.means(of_levels, np.zeros(2))
+    found = level[_side(counts.ravel())]
+    found[pairs] += causes.means(of_pairs, level[answers.side])
     left = answers.mean - found[pairs][of_group]
     by_step = np.repeat(found[None], horizon, axis=0)
-    by_step.reshape(-1)[groups] += left * parts.step / _scatter(answers, parts)
+    by_step.reshape(-1)[groups] += left * parts.step / (parts.step + parts.noise / answers.times)
     in_units = Components(*(variance * unit * unit for variance in parts))
     return unit * by_step.reshape(horizon, n_states, n_actions), in_units
 
@@ -128,7 +117,13 @@ def _summed(residual: Floats, of_answer: Integers, of_group: Integers, counts: F
     times = np.bincount(of_answer).astype(np.float64)
     mean = np.bincount(of_answer, weights=residual) / times
     within = float(np.sum((residual - mean[of_answer]) ** 2))
-    return Summary(mean, times, of_group, counts, within, len(residual) - len(times))
+    free = len(residual) - len(times)
+    return Summary(mean, times, of_group.astype(np.int64), counts, _side(counts), within, free)
+
+
+def _side(counts: Floats) -> Integers:
+    """Which m belongs to each pair: 0 if it was never logged, 1 if it was."""
+    return (counts > 0).astype(np.int64)
 
 
 def fitted(answers: Summary, prior: Prior) -> Components:
@@ -153,35 +148,31 @@ def _misfit(logs: Floats, answers: Summary, centre: Floats, lean: Floats, n_epis
     return 0.5 * fit, 0.5 * (slope * np.exp(logs) + lean * (1 - beyond))
 
 
+@compiled
 def _misfit_of_answers(parts: Components, answers: Summary, n_episodes: int) -> tuple[float, Floats]:
     """Minus twice the logarithm of the likelihood of the variances, and its gradient; constants left out."""
     mean, of_group, side = answers.mean, answers.of_group, answers.side
-    scatter = _scatter(answers, parts)
-    pairs, levels = _causes(answers, parts, n_episodes)
-    fit = float(np.sum(np.log(scatter) + mean**2 / scatter)) + pairs.misfit + levels.misfit
-    fit += answers.free * float(np.log(parts.noise)) + answers.within / parts.noise
-    by_levels = levels.slopes(np.zeros(2), np.zeros(2))
-    by_pairs = pairs.slopes(by_levels.information[side], by_levels.total[side])
+    scatter = parts.step + parts.noise / answers.times
+    pairs, levels = _causes(parts, answers, n_episodes)
+    fit = np.sum(np.log(scatter) + mean**2 / scatter) + causes.misfit(pairs) + causes.misfit(levels)
+    fit += answers.free * np.log(parts.noise) + answers.within / parts.noise
+    by_levels = causes.slopes(levels, np.zeros(2), np.zeros(2))
+    by_pairs = causes.slopes(pairs, by_levels.information[side], by_levels.total[side])
     said = by_pairs.information[of_group] + by_pairs.total[of_group] * mean
     by_scatter = (1 - (mean**2 + said) / scatter) / scatter
-    logged = answers.counts > 0
-    return fit, np.array(
-        [
-            np.sum(by_pairs.variance[logged] / answers.counts[logged]) + by_levels.variance[1] * PART / n_episodes,
-            np.sum(by_pairs.variance[~logged]) + by_levels.variance[0],
-            np.sum(by_scatter),
-            np.sum(by_scatter / answers.times) + (answers.free - answers.within / parts.noise) / parts.noise,
-        ]
-    )
+    slope = np.array([by_levels.variance[1] * PART / n_episodes, by_levels.variance[0], 0.0, 0.0])
+    slope[0] += np.sum(side * by_pairs.variance / np.maximum(answers.counts, 1.0))
+    slope[1] += np.sum((1 - side) * by_pairs.variance)
+    slope[2] = np.sum(by_scatter)
+    slope[3] = np.sum(by_scatter / answers.times) + (answers.free - answers.within / parts.noise) / parts.noise
+    return fit, slope
 
 
-def _causes(answers: Summary, parts: Components, n_episodes: int) -> tuple[Causes, Causes]:
+@compiled
+def _causes(parts: Components, answers: Summary, n_episodes: int) -> tuple[Causes, Causes]:
     """What the answers say of mu of each pair, and of the two m behind."""
-    scatter = _scatter(answers, parts)
-    pairs = shared(parts.of_pairs(answers.counts), answers.of_group, 1 / scatter, answers.mean / scatter)
-    return pairs, pairs.behind(parts.of_levels(n_episodes), answers.side)
-
-
-def _scatter(answers: Summary, parts: Components) -> Floats:
-    """Variances of mean residuals of questions around m + mu."""
-    return parts.step + parts.noise / answers.times
+    scatter = parts.step + parts.noise / answers.times
+    variance = np.where(answers.side == 1, parts.logged / np.maximum(answers.counts, 1.0), parts.unlogged)
+    pairs = causes.shared(variance, answers.of_group, 1 / scatter, answers.mean / scatter)
+    levels = np.array([parts.unlogged, PART * parts.logged / n_episodes])
+    return pairs, causes.behind(pairs, levels, answers.side)
