@@ -41,3 +41,9 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def root_mean_square(values: Floats) -> float:
+    """Return the root of the mean square, in units of the largest, so that squares of extreme numbers stay in range."""
+    unit = float(np.abs(values).max())
+    return unit * float(np.sqrt(np.mean((values / unit) ** 2))) if unit else 0.0

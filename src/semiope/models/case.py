@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Floats, Integers, root_mean_square
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import AlignedAnnotations, Logbook
@@ -82,14 +82,12 @@ class Records:
         """Root mean square of observed returns minus what the model expects of today's policy, over all decisions."""
         decided = np.flatnonzero(self.rows.action >= 0)
         at = self.rows.part(decided)
-        off = self.returns_from(decided) - at.read(self.behavior_returns)
-        unit = max(float(np.abs(off).max()), 1e-100)
-        return unit * float(np.sqrt(np.mean((off / unit) ** 2)))
+        return root_mean_square(self.returns_from(decided) - at.read(self.behavior_returns))
 
     @cached_property
     def prior(self) -> Prior:
         """What the logs say beforehand of the model's errors."""
-        return Prior(self.scatter**2, self.episodes.n_episodes)
+        return Prior(self.scatter, self.episodes.n_episodes)
 
     @cached_property
     def rows(self) -> Places:

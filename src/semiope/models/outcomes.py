@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from semiope._arrays import Floats
+from semiope._arrays import Floats, root_mean_square
 from semiope._extras import need
 from semiope._files import exists
 from semiope._memory import refuse_beyond_memory
@@ -22,7 +22,7 @@ from semiope.models.folds import FOLDS, refuse_alone
 from semiope.models.given import GivenReturns
 from semiope.models.level import together
 from semiope.models.places import Places
-from semiope.models.residuals import predict
+from semiope.models.residuals import PART, Prior, predict
 from semiope.models.study import Outcomes, Study
 from semiope.policies.policy import Policy
 
@@ -163,7 +163,11 @@ class Given:
 
 
 def by_residuals(study: Study, fold: int, returns: Floats) -> Floats:
-    """Returns plus the residuals of annotations in other folds against them, predicted per step, state and action."""
+    """Returns plus the residuals of annotations in other folds against them, predicted per step, state and action.
+
+    Nobody says that these returns come from the logs: they are taken to be as uncertain about a pair that was logged
+    often as about one that was logged once, and about their level.
+    """
     annotations, episodes = study.logbook.annotations, study.episodes
     shape = int(episodes.lengths.max()), len(episodes.states), study.probs.shape[1]
     way_out = "Use a model by regression, or estimators that keep annotations out of the model."
@@ -173,12 +177,14 @@ def by_residuals(study: Study, fold: int, returns: Floats) -> Floats:
     if not len(asked):
         return returns
     row, action = annotations.row[asked].astype(np.int64), annotations.action[asked]
-    known = np.zeros(shape[1:], dtype=np.bool_)
-    logged = train & (episodes.action != ABSENT)
-    known[episodes.state[logged], episodes.action[logged]] = True
+    logged = np.flatnonzero(train & (episodes.action != ABSENT))
+    taken = episodes.action[logged]
+    known = np.zeros(shape[1:])
+    known[episodes.state[logged], taken] = 1.0
+    scatter = root_mean_square(episodes.returns_to_go(study.gamma)[logged] - returns[logged, taken])
     places = Places(episodes.step[row], episodes.state[row], action)
     residual = annotations.value[asked] - returns[row, action]
-    correction, _ = predict(places, residual, known, shape[0])
+    correction, _ = predict(places, residual, known, shape[0], Prior(scatter, round(PART)))
     found: Floats = returns + correction[episodes.step, episodes.state]
     return found
 

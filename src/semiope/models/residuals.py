@@ -3,10 +3,13 @@
     g - Q-hat_t(s, a) = m + mu(s, a) + delta(t, s, a) + noise
 
 mu belongs to a pair, and the more often the logs saw it the better the model knows it: its variance is `logged` / n for
-a pair logged n times, `unlogged` for one never logged. delta belongs to a pair at one step, m to all pairs that were
-logged, or to all that were not (a model is off in other ways there). All have mean zero. The variances are found from
-the answers by maximum likelihood, leaning on what the logs say beforehand as on a few answers more; the others are
-predicted by their conditional means: residuals, shrunk by how well the logs know better and how noisy the answers are.
+a pair logged n times, `unlogged` for one never logged. delta belongs to a pair at one step, of variance `step`. m
+belongs to all pairs that were logged, or to all that were not (a model is off in other ways there): its variance is
+PART `logged` / n_episodes for the former, `unlogged` for the latter. All have mean zero and are normal.
+
+The variances are found from the answers by maximum likelihood, leaning on what the logs say beforehand as on a few
+answers more; m, mu and delta are then predicted by their conditional means: residuals, shrunk the more the better the
+logs know a pair, and the fewer and the noisier the answers are.
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from semiope._arrays import Booleans, Floats, Integers
+from semiope._arrays import Floats, Integers
+from semiope._compiled import compiled
 from semiope.data.labels import number
+from semiope.models import causes
+from semiope.models.causes import Causes
 from semiope.models.places import Places
 
 # How many answers the prior variances count for, and where they lie in units of the logs' own: steps differ little.
@@ -27,10 +33,14 @@ CENTRE = np.log([1.0, 1.0, 0.002, 0.05])
 FAR = 25.0
 # The level of what the model misses where it was logged is known as well as a mean of a quarter of the episodes.
 PART = 4.0
+# Logs scatter by at least this share of the residuals' mean square, so that all of it is within FAR of what they say.
+LEAST = 1e-6
+# So many answers more than questions that all say what was said before, but for rounding, show that there is no noise.
+REPEATS, ROUNDING = 10, 1e-12
 
 
 class Prior(NamedTuple):
-    """What the logs say beforehand: the variance of returns around the model, and how many episodes it rests on."""
+    """What the logs say beforehand: the standard deviation of returns around the model, and of how many episodes."""
 
     scatter: float
     n_episodes: int
@@ -44,39 +54,38 @@ class Components(NamedTuple):
     step: float
     noise: float
 
-    def of_pairs(self, counts: Floats) -> Floats:
-        """Variances of mu of pairs that were logged so often."""
-        return np.where(counts > 0, self.logged / np.maximum(counts, 1.0), self.unlogged)
-
-    def of_levels(self, n_episodes: int) -> tuple[float, float]:
-        """Variances of m of pairs never logged, and of those that were."""
-        return self.unlogged, PART * self.logged / n_episodes
-
 
 def expected(prior: Prior) -> Components:
     """The variances as long as there are no answers."""
-    return Components(*(max(prior.scatter, 1e-200) * np.exp(CENTRE)))
+    return Components(*(prior.scatter * prior.scatter * np.exp(CENTRE)).tolist())
 
 
 class Summary(NamedTuple):
     """All that the answers say: mean residuals of questions, of how many answers, and the scatter within questions.
 
-    Questions are steps of a pair: `of_group` is the pair of each, `counts` how often each pair was logged.
+    Questions are steps of a pair: `of_group` is the pair of each, `counts` how often each pair was logged, and `side`
+    whether it was at all, 0 or 1. `within` is the sum of squares of answers around the means of their questions, `free`
+    its degrees of freedom.
     """
 
     mean: Floats
     times: Floats
     of_group: Integers
     counts: Floats
+    side: Integers
     within: float
     free: int
 
+    @property
+    def exact(self) -> bool:
+        """Whether answers to the same question are always the same."""
+        repeated = self.within <= self.free * ROUNDING**2 * self.square
+        return self.free >= REPEATS and repeated and self.square > 0
 
-class Solved(NamedTuple):
-    """Conditional means given the variances: m where the pairs were never logged and where they were, and mu."""
-
-    level: Floats
-    pair: Floats
+    @property
+    def square(self) -> float:
+        """The mean square of the residuals."""
+        return (float(np.sum(self.times * self.mean**2)) + self.within) / float(self.times.sum())
 
 
 def predict(places: Places, residual: Floats, counts: Floats, horizon: int, prior: Prior) -> tuple[Floats, Components]:
@@ -87,90 +96,83 @@ def predict(places: Places, residual: Floats, counts: Floats, horizon: int, prio
     n_states, n_actions = counts.shape
     n_pairs = n_states * n_actions
     # In units of the largest, so that squares of extreme answers stay in range.
-    unit = max(float(np.abs(residual).max()), prior.scatter**0.5, 1e-100)
+    unit = max(float(np.abs(residual).max()), prior.scatter, float(np.finfo(np.float64).tiny))
     pair = places.state.astype(np.int64) * n_actions + places.action
     of_answer, groups = number(places.step.astype(np.int64) * n_pairs + pair)
     of_group, pairs = number(groups % n_pairs)
     answers = _summed(residual / unit, of_answer, of_group, counts.ravel()[pairs])
-    parts = fitted(answers, Prior(prior.scatter / unit / unit, prior.n_episodes))
-    solved = _solved(answers, parts, prior.n_episodes)
-    level = solved.level[(counts.ravel() > 0).astype(int)]
-    mu = np.zeros(n_pairs)
-    mu[pairs] = solved.pair
-    found = np.repeat((level + mu)[None], horizon, axis=0)
-    left = answers.mean - (level + mu)[pairs][of_group]
-    found.reshape(-1)[groups] += left * parts.step / (parts.step + parts.noise / answers.times)
+    parts = fitted(answers, Prior(prior.scatter / unit, prior.n_episodes))
+    of_pairs, of_levels = _causes(parts, answers, prior.n_episodes)
+    level = causes.means(of_levels, np.zeros(2))
+    found = level[_side(counts.ravel())]
+    found[pairs] += causes.means(of_pairs, level[answers.side])
+    left = answers.mean - found[pairs][of_group]
+    by_step = np.repeat(found[None], horizon, axis=0)
+    by_step.reshape(-1)[groups] += left * parts.step / (parts.step + parts.noise / answers.times)
     in_units = Components(*(variance * unit * unit for variance in parts))
-    return unit * found.reshape(horizon, n_states, n_actions), in_units
+    return unit * by_step.reshape(horizon, n_states, n_actions), in_units
 
 
 def _summed(residual: Floats, of_answer: Integers, of_group: Integers, counts: Floats) -> Summary:
     times = np.bincount(of_answer).astype(np.float64)
     mean = np.bincount(of_answer, weights=residual) / times
     within = float(np.sum((residual - mean[of_answer]) ** 2))
-    return Summary(mean, times, of_group, counts, within, len(residual) - len(times))
+    free = len(residual) - len(times)
+    return Summary(mean, times, of_group.astype(np.int64), counts, _side(counts), within, free)
+
+
+def _side(counts: Floats) -> Integers:
+    """Which m belongs to each pair: 0 if it was never logged, 1 if it was."""
+    return (counts > 0).astype(np.int64)
 
 
 def fitted(answers: Summary, prior: Prior) -> Components:
     """The variances under which the answers, and what the logs say beforehand, are most likely."""
-    centre = CENTRE + np.log(max(prior.scatter, 1e-12 * float(np.mean(answers.mean**2)), 1e-200))
-    bounds = [(low, low + 2 * FAR) for low in centre - FAR]
-    args = answers, centre, prior.n_episodes
-    found = minimize(_misfit, centre, args=args, method="TNC", jac=True, bounds=bounds)
+    # If there is nothing but zeros, any variances will do.
+    scatter = max(prior.scatter * prior.scatter, LEAST * answers.square) or 1.0
+    centre = CENTRE + np.log(scatter)
+    start, lean, bounds = centre.copy(), LEAN.copy(), [(middle - FAR, middle + FAR) for middle in centre]
+    if answers.exact:
+        start[-1], lean[-1] = centre[-1] - FAR, 0.0
+        bounds[-1] = start[-1], start[-1]
+    args = answers, centre, lean, prior.n_episodes
+    found = minimize(_misfit, start, args=args, method="TNC", jac=True, bounds=bounds)
     return Components(*np.exp(found.x).tolist())
 
 
-def _solved(answers: Summary, parts: Components, n_episodes: int) -> Solved:
-    """Conditional means of m and mu."""
-    variance = parts.of_pairs(answers.counts)
+def _misfit(logs: Floats, answers: Summary, centre: Floats, lean: Floats, n_episodes: int) -> tuple[float, Floats]:
+    """Minus the logarithm of the likelihood of log variances with their prior, and its gradient; constants left out."""
+    fit, slope = _misfit_of_answers(Components(*np.exp(logs).tolist()), answers, n_episodes)
+    beyond = np.exp(centre - logs)
+    fit += float(np.sum(lean * (logs - centre + beyond)))
+    return 0.5 * fit, 0.5 * (slope * np.exp(logs) + lean * (1 - beyond))
+
+
+@compiled
+def _misfit_of_answers(parts: Components, answers: Summary, n_episodes: int) -> tuple[float, Floats]:
+    """Minus twice the logarithm of the likelihood of the variances, and its gradient; constants left out."""
+    mean, of_group, side = answers.mean, answers.of_group, answers.side
     scatter = parts.step + parts.noise / answers.times
-    information = np.bincount(answers.of_group, weights=1 / scatter)
-    total = np.bincount(answers.of_group, weights=answers.mean / scatter)
-    shrink = 1 + variance * information
-    level = np.zeros(2)
-    for flag, of_level in enumerate(parts.of_levels(n_episodes)):
-        own = _own(answers, flag)
-        level[flag] = of_level * (total / shrink)[own].sum() / (1 + of_level * (information / shrink)[own].sum())
-    mean = level[(answers.counts > 0).astype(int)]
-    return Solved(level, variance * (total - mean * information) / shrink)
+    pairs, levels = _causes(parts, answers, n_episodes)
+    fit = np.sum(np.log(scatter) + mean**2 / scatter) + causes.misfit(pairs) + causes.misfit(levels)
+    fit += answers.free * np.log(parts.noise) + answers.within / parts.noise
+    by_levels = causes.slopes(levels, np.zeros(2), np.zeros(2))
+    by_pairs = causes.slopes(pairs, by_levels.information[side], by_levels.total[side])
+    said = by_pairs.information[of_group] + by_pairs.total[of_group] * mean
+    by_scatter = (1 - (mean**2 + said) / scatter) / scatter
+    slope = np.array([by_levels.variance[1] * PART / n_episodes, by_levels.variance[0], 0.0, 0.0])
+    slope[0] += np.sum(side * by_pairs.variance / np.maximum(answers.counts, 1.0))
+    slope[1] += np.sum((1 - side) * by_pairs.variance)
+    slope[2] = np.sum(by_scatter)
+    slope[3] = np.sum(by_scatter / answers.times) + (answers.free - answers.within / parts.noise) / parts.noise
+    return fit, slope
 
 
-def _own(answers: Summary, flag: int) -> Booleans:
-    own: Booleans = (answers.counts > 0) == bool(flag)
-    return own
-
-
-def _misfit(logs: Floats, answers: Summary, centre: Floats, n_episodes: int) -> tuple[float, Floats]:
-    """Minus the logarithm of the likelihood of log variances with their prior, and its gradient.
-
-    Given the variances, residuals of a pair have the covariance matrix v J + diag(c), c = step + noise / n; with
-    k = 1 + v L, L the sum of 1 / c and T that of mean / c, its determinant is k times the product of c, and its
-    quadratic form the sum of mean^2 / c less v T^2 / k. m adds the same once more over pairs: I = L / k, J = T / k.
-    """
-    parts = Components(*np.exp(logs))
-    v, c = parts.of_pairs(answers.counts), parts.step + parts.noise / answers.times
-    g, y = answers.of_group, answers.mean
-    L, T = np.bincount(g, weights=1 / c), np.bincount(g, weights=y / c)
-    k = 1 + v * L
-    fit = np.log(c).sum() + np.log(k).sum() + np.sum(y * y / c) - np.sum(v * T * T / k)
-    by_v, by_L, by_T = L / k - (T / k) ** 2, v / k + (v * T / k) ** 2, -2 * v * T / k
-    by_levels = np.zeros(2)
-    for flag, level in enumerate(parts.of_levels(n_episodes)):
-        own = _own(answers, flag)
-        total_I, total_J = float((L / k)[own].sum()), float((T / k)[own].sum())
-        a = 1 + level * total_I
-        fit += np.log(a) - level * total_J**2 / a
-        by_I, by_J = level / a + (level * total_J / a) ** 2, -2 * level * total_J / a
-        by_levels[flag] = total_I / a - (total_J / a) ** 2
-        by_v += np.where(own, -by_I * (L / k) ** 2 - by_J * L * T / k**2, 0.0)
-        by_L += np.where(own, by_I / k**2 - by_J * v * T / k**2, 0.0)
-        by_T += np.where(own, by_J / k, 0.0)
-    by_c = 1 / c - (y / c) ** 2 - by_L[g] / c**2 - by_T[g] * y / c**2
-    logged = answers.counts > 0
-    of_logged = np.sum(by_v[logged] / answers.counts[logged]) + by_levels[1] * PART / n_episodes
-    of_unlogged = np.sum(by_v[~logged]) + by_levels[0]
-    fit += answers.free * logs[3] + answers.within / parts.noise
-    of_noise = np.sum(by_c / answers.times) + (answers.free - answers.within / parts.noise) / parts.noise
-    gradient = np.array([of_logged, of_unlogged, by_c.sum(), of_noise]) * np.array(parts)
-    fit += np.sum(LEAN * (logs - centre + np.exp(centre - logs)))
-    return 0.5 * float(fit), 0.5 * (gradient + LEAN * (1 - np.exp(centre - logs)))
+@compiled
+def _causes(parts: Components, answers: Summary, n_episodes: int) -> tuple[Causes, Causes]:
+    """What the answers say of mu of each pair, and of the two m behind."""
+    scatter = parts.step + parts.noise / answers.times
+    variance = np.where(answers.side == 1, parts.logged / np.maximum(answers.counts, 1.0), parts.unlogged)
+    pairs = causes.shared(variance, answers.of_group, 1 / scatter, answers.mean / scatter)
+    levels = np.array([parts.unlogged, PART * parts.logged / n_episodes])
+    return pairs, causes.behind(pairs, levels, answers.side)
