@@ -22,7 +22,7 @@ from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.labels import number
 from semiope.models.places import Places
-from semiope.models.residuals import Components
+from semiope.models.residuals import PART, Components
 
 # Variances below this share of a pair's are taken to be it.
 LEAST = 1e-9
@@ -48,10 +48,11 @@ class Design:
         """`counts` is how often each pair was logged, (n_states, n_actions)."""
         pair, pairs = number(cells.state.astype(np.int64) * counts.shape[1] + cells.action)
         logged = counts.ravel()[pairs]
-        variance = np.maximum(parts.of_pairs(logged), 1e-200)
+        known = parts.logged / np.maximum(logged, 1.0)
+        variance = np.maximum(np.where(logged > 0, known, parts.unlogged), 1e-200)
         least = LEAST * float(variance.max())
         step, noise = max(parts.step, least), max(parts.noise, least)
-        levels = parts.of_levels(n_episodes)
+        levels = parts.unlogged, PART * parts.logged / n_episodes
         return cls(
             mass, pair.astype(np.int64), logged > 0, variance, (max(levels[0], least), max(levels[1], least)),
             step, noise, times,

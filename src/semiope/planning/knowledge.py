@@ -127,5 +127,5 @@ def _plain(matters: Matters, aligned: AlignedAnnotations, gamma: float) -> tuple
     n = np.bincount(cell, minlength=len(expectation))
     told = np.bincount(cell, weights=aligned.value[place >= 0], minlength=len(expectation))
     expectation = np.where(n > 0, told / np.maximum(n, 1), expectation)
-    parts = expected(Prior(float(np.var(returns[decided])), episodes.n_episodes))
+    parts = expected(Prior(float(np.std(returns[decided])), episodes.n_episodes))
     return np.repeat(expectation[None], matters.n_policies, axis=0), parts
