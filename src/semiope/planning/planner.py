@@ -96,6 +96,16 @@ class Planner:
         """Of each question that matters."""
         return costs(self.matters, self.wishes.cost)
 
+    @property
+    def used(self) -> float:
+        """What the answers so far cost, those of several experts to one question each."""
+        told = self.annotations
+        if told is None:
+            return 0.0
+        row = self.episodes.rows_of(told.labels, told.episode, told.step, "annotations")
+        place = self.matters.position(row, self.logbook.actions.positions_of(told.actions)[told.action])
+        return float(self.cost[place[place >= 0]].sum())
+
     @cached_property
     def values(self) -> Floats:
         """What each episode says of each policy's value and, last, of today's."""
@@ -187,7 +197,7 @@ class Planner:
         if self.episodes.n_episodes < 2:
             raise OptionError("episodes: there is only one, and an error cannot be told from one. Log more.")
         wishes, matters = self.wishes, self.matters
-        used = float(self.cost[self.answered].sum())
+        used = self.used
         budget = self._budget(used)
         now = min(budget - used, math.inf if wishes.batch is None else wishes.batch)
         now = min(now / wishes.copies, wishes.room) if wishes.cost is None else now / wishes.copies
