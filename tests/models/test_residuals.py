@@ -223,6 +223,16 @@ def test_units(scale: float) -> None:
     assert [variance / scale / scale for variance in in_units] == list(parts)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e100, 1e-100, 0.3])
+def test_the_order_of_answers_and_rounding_do_not_matter(scale: float) -> None:
+    """The search for variances ends somewhere close to the best ones: what comes out is the same to ten digits."""
+    places, residual, _, counts = simulated(2, Components(1.0, 0.5, 0.2, 1.0), n=500)
+    found, _ = predict(places, residual, counts, 6, Prior(0.7, 100))
+    order = np.random.default_rng(1).permutation(500)
+    other, _ = predict(places.part(order), scale * residual[order], counts, 6, Prior(0.7 * scale, 100))
+    assert other / scale == pytest.approx(found, rel=1e-10, abs=1e-11)
+
+
 def test_what_is_expected_without_answers() -> None:
     """Answers that say nothing new: the variances stay of the size that the logs say."""
     parts = expected(Prior(2.0, 10))

@@ -143,8 +143,7 @@ def test_returns_and_conversion_by_plain_loops(seed: int) -> None:
         v_b, v_e = now_b, now_e
     assert records.behavior_returns == pytest.approx(q_b, abs=1e-12)
     assert case.returns == pytest.approx(q_e, abs=1e-12)
-    # Of what was just found to be the same: other rounding has the search for variances end in other tenth digits.
-    correction, _ = predict(at, value - at.read(records.behavior_returns), counts, horizon, records.prior)
+    correction, _ = predict(at, value - at.read(q_b), counts, horizon, records.prior)
     told, ahead = q_b + correction, np.zeros(n)
     for t in range(horizon - 1, -1, -1):
         now = np.zeros(n)
