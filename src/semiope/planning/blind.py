@@ -1,24 +1,41 @@
 """Keeping experts blind: questions that the plan does not need, and how well a reader could guess the policy.
 
-Who is asked only where a policy would do otherwise learns the policy from the questions. So each needed question gets
-companions (at a stated rate) about the same action, at the same step if there are any, where the policy would not take
-it: half of them about other actions than the one taken, half about the action taken itself, whose outcome is known and
-tells how good the expert is.
+Who is asked only where a policy would do otherwise learns the policy from the questions. So decoys go with the needed
+questions, at a stated rate: some about the action taken, whose outcome is known and tells how good the expert is, the
+others about actions that nobody needs to know of. They are chosen one after the other so that, for every policy,
+questions to which it says yes (it would take the action) and no are as many: among all, among those about the same
+action, at the same step, and both. With d_k the yeses minus the noes of policy k in such a group, and x_k what it says
+to a candidate (1 yes, -1 no), the next decoy has the least
+
+    sum over its groups and over policies of d_k x_k,
+
+half of what it adds to the sum of all d_k^2, up to a constant. Crowds would tell as well, so that steps and episodes
+with fewer questions come first; and experts would wonder about actions that nobody ever took in such a state.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers, frozen
+from semiope._compiled import compiled
 from semiope.planning.matters import Matters
 
 NEEDED, OTHER, TAKEN = 0, 1, 2
 KINDS = ("needed", "decoy", "calibration")
 # Beyond this, a reader who sees nothing but the questions knows the policy too well.
 BLIND = 0.6
+# What speaks against a candidate, in units of one yes or no too many by every policy: a step asked about already, or an
+# episode with more decoys than its share; an action never logged in the state; each decoy more of its kind.
+CROWDED, STRANGE, KIND = 30.0, 10.0, 0.1
+# Decoys are chosen in parts of at most so many, each from about so many candidates.
+PART, POOL = 5_000, 20_000
+
+Probs = Callable[[Integers, Integers], Floats]
 
 
 class Asked(NamedTuple):
@@ -37,92 +54,176 @@ class Guess(NamedTuple):
     by: str
 
 
+class Crowd(NamedTuple):
+    """How often each row is asked about; of each episode, how many more may be asked, and its share of decoys left."""
+
+    rows: Integers
+    room: Integers
+    share: Floats
+
+
+def n_decoys(rate: float, n_needed: int) -> int:
+    """How many decoys go with so many needed questions."""
+    return math.ceil(rate * n_needed - 1e-9)
+
+
 def decoys(
-    matters: Matters, needed: Integers, rate: float, counts: Floats, excluded: Booleans, luck: Floats, room: Integers
+    matters: Matters,
+    needed: Integers,
+    rate: float,
+    counts: Floats,
+    probs: Probs,
+    excluded: Booleans,
+    luck: Floats,
+    room: Integers,
 ) -> Asked:
     """Companions for the needed questions (their places among those that matter).
 
-    `counts` is how often each pair was logged: only actions that were logged in a state somewhere, or that a policy may
-    choose, are asked about. `excluded` and `luck`, (n_rows, n_actions), say what is not to be asked, and the order;
-    `room` how many more questions each episode may be asked.
+    `counts` is how often each pair was logged. `probs` says of rows and actions how likely each policy takes them,
+    (n_policies, n). `excluded` and `luck`, (n_rows, n_actions), say what is not to be asked, and the order; `room` how
+    many more questions each episode may be asked.
     """
     episodes = matters.logbook.episodes
-    wanted = int(np.ceil(rate * len(needed)))
-    plausible = (counts[episodes.state] > 0) | (matters.chosen > 0)
-    fit = plausible & (episodes.action >= 0)[:, None] & ~excluded
+    wanted = n_decoys(rate, len(needed))
+    n_parts = max(-(-wanted // PART), 1)
+    fit = (counts.sum(axis=0) > 0) | (matters.chosen > 0)
+    fit &= (episodes.action >= 0)[:, None] & ~excluded
     fit[matters.row, matters.action] = False
+    # Many more than are looked at closely, so that what is rare is among them.
+    fit &= luck * np.count_nonzero(fit) < 8.0 * POOL * n_parts
     row, action = np.nonzero(fit)
-    taken = episodes.action[row] == action
+    row, action = _in_order(row, action, luck)
+    ours = _in_order(matters.row[needed], matters.action[needed], luck)
+    of_episode = np.bincount(matters.episode[needed], minlength=episodes.n_episodes)
+    crowd = Crowd(
+        np.bincount(ours[0], minlength=episodes.n_steps), room.astype(np.int64), rate * np.maximum(of_episode, 1.0)
+    )
+    found_row, found_action = [], []
+    for part in range(n_parts):
+        own, mine = slice(part, None, n_parts), (ours[0][part::n_parts], ours[1][part::n_parts])
+        pool = _pool(matters, row[own], action[own])
+        candidates = row[own][pool], action[own][pool]
+        n = wanted // n_parts + (part < wanted % n_parts)
+        picked = _balanced(matters, counts, probs, mine, candidates, crowd, n)
+        found_row.append(candidates[0][picked])
+        found_action.append(candidates[1][picked])
+    row, action = np.concatenate(found_row), np.concatenate(found_action)
+    return Asked(row, action, np.where(episodes.action[row] == action, TAKEN, OTHER))
+
+
+def _in_order(row: Integers, action: Integers, luck: Floats) -> tuple[Integers, Integers]:
+    order = np.argsort(luck[row, action], kind="stable")
+    return row[order], action[order]
+
+
+def _pool(matters: Matters, row: Integers, action: Integers) -> Integers:
+    """Which candidates to look at closely: the first of each action and step, taken or not, chosen by most or not."""
+    episodes = matters.logbook.episodes
+    kind = 2 * (episodes.action[row] == action) + (matters.chosen[row, action] >= 0.5)
+    group = (4 * action.astype(np.int64) + kind) * int(episodes.lengths.max()) + episodes.step[row]
+    order = np.argsort(group, kind="stable")
+    sizes = np.unique(group, return_counts=True)[1]
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.sort(order[np.argsort(rank, kind="stable")[:POOL]])
+
+
+def _balanced(
+    matters: Matters,
+    counts: Floats,
+    probs: Probs,
+    needed: tuple[Integers, Integers],
+    candidates: tuple[Integers, Integers],
+    crowd: Crowd,
+    wanted: int,
+) -> Integers:
+    """Pick candidates so that yeses and noes are as many; the crowd is brought up to date."""
+    episodes, (row, action) = matters.logbook.episodes, candidates
     horizon = int(episodes.lengths.max())
-
-    def places(rows: Integers, actions: Integers, often: Booleans) -> Integers:
-        found: Integers = (2 * actions.astype(np.int64) + often) * horizon + episodes.step[rows]
-        return found
-
-    # Where most policies would take an action, a companion is about it where most would not, and the other way round.
-    own = matters.row[needed], matters.action[needed]
-    order = np.argsort(luck[own], kind="stable")
-    demand = np.resize(places(*own, matters.chosen[own] >= 0.5)[order], wanted if len(order) else 0)
-    episode = np.searchsorted(episodes.offsets, row, side="right") - 1
-    stock = Stock(places(row, action, matters.chosen[row, action] < 0.5), luck[row, action], episode, room.copy())
-    used = np.zeros(len(row), dtype=np.bool_)
-    unmet = [*_meet(stock, used, taken, demand[::2], horizon), *_meet(stock, used, ~taken, demand[1::2], horizon)]
-    _meet(stock, used, np.ones(len(row), dtype=np.bool_), np.array(unmet, dtype=np.int64), horizon)
-    return Asked(row[used], action[used], np.where(taken[used], TAKEN, OTHER))
+    sides, ours = 2 * probs(row, action) - 1, 2 * probs(*needed) - 1
+    score = np.zeros(len(row))
+    for of_needed, of_candidate in zip(_groups(matters, *needed), _groups(matters, row, action), strict=True):
+        for own, side in zip(ours, sides, strict=True):
+            surplus = np.bincount(of_needed, weights=own, minlength=len(matters.logbook.actions) * horizon)
+            score += surplus[of_candidate] * side
+    against = STRANGE * len(sides) * (counts[episodes.state[row], action] == 0)
+    episode, picked = np.searchsorted(episodes.offsets, row, side="right") - 1, np.empty(wanted, dtype=np.int64)
+    n = _pick(
+        frozen(np.ascontiguousarray(sides)), action.astype(np.int64), episodes.step[row].astype(np.int64),
+        row.astype(np.int64), episode, episodes.action[row] == action, score + against, *crowd, picked,
+    )  # fmt: skip
+    return picked[:n]
 
 
-class Stock(NamedTuple):
-    """Candidates for companions: the place of each (action, side and step), its luck, its episode; room in episodes."""
-
-    place: Integers
-    luck: Floats
-    episode: Integers
-    room: Integers
+def _groups(matters: Matters, row: Integers, action: Integers) -> tuple[Integers, ...]:
+    """All, by action, by step, and by both."""
+    episodes = matters.logbook.episodes
+    step, action = episodes.step[row].astype(np.int64), action.astype(np.int64)
+    return np.zeros_like(step), action, step, action * int(episodes.lengths.max()) + step
 
 
-def _meet(stock: Stock, used: Booleans, fit: Booleans, demand: Integers, horizon: int) -> list[int]:
-    """Use one candidate that fits for each place in demand: there, else at any step; return those not met."""
-    unmet: list[int] = demand.tolist()
-    own = np.flatnonzero(fit & ~used)
-    for size in (1, horizon):
-        group = stock.place[own] // size
-        order = np.lexsort((stock.luck[own], group))
-        candidates, group = own[order], group[order]
-        following: dict[int, int] = {}
-        wanting: list[int] = unmet
-        unmet = []
-        for place in wanting:
-            key = place // size
-            here = following.get(key, int(np.searchsorted(group, key)))
-            while here < len(group) and group[here] == key and not _free(stock, used, int(candidates[here])):
-                here += 1
-            if here < len(group) and group[here] == key:
-                used[candidates[here]] = True
-                stock.room[stock.episode[candidates[here]]] -= 1
-            else:
-                unmet.append(place)
-            following[key] = here
-    return unmet
+@compiled
+def _pick(
+    sides: Floats,
+    action: Integers,
+    step: Integers,
+    row: Integers,
+    episode: Integers,
+    taken: Booleans,
+    score: Floats,
+    rows: Integers,
+    room: Integers,
+    share: Floats,
+    picked: Integers,
+) -> int:
+    """Fill in the candidates picked, and return how many there are; the crowd and the scores change on the way."""
+    n_policies, n_candidates = sides.shape
+    free, alike = np.ones(n_candidates, dtype=np.bool_), np.empty(n_candidates)
+    n, surplus = 0, 0
+    while n < len(picked):
+        best, least = -1, np.inf
+        for c in range(n_candidates):
+            if free[c] and room[episode[c]] > 0:
+                crowded = rows[row[c]] + max(1.0 - share[episode[c]], 0.0)
+                of_kind = surplus if taken[c] else -surplus
+                found = score[c] + n_policies * (CROWDED * crowded + KIND * of_kind)
+                if found < least:
+                    best, least = c, found
+        if best < 0:
+            break
+        free[best] = False
+        rows[row[best]] += 1
+        room[episode[best]] -= 1
+        share[episode[best]] -= 1.0
+        surplus += 1 if taken[best] else -1
+        alike[:] = 0.0
+        for k in range(n_policies):
+            for c in range(n_candidates):
+                alike[c] += sides[k, best] * sides[k, c]
+        for c in range(n_candidates):
+            score[c] += alike[c] * (1 + (action[c] == action[best])) * (1 + (step[c] == step[best]))
+        picked[n] = best
+        n += 1
+    return n
 
 
-def _free(stock: Stock, used: Booleans, candidate: int) -> bool:
-    return not used[candidate] and bool(stock.room[stock.episode[candidate]] > 0)
-
-
-def guessed(matters: Matters, asked: Asked, probs: dict[str, Floats]) -> Guess:
+def guessed(matters: Matters, asked: Asked, probs: Floats) -> Guess:
     """Let readers guess, question by question, whether the policy takes the action asked about.
 
-    `probs` is how likely each policy does, question by question. A reader says what is right more often: always, or for
-    questions about this action, or at this step, judged by all other questions.
+    `probs` is how likely each policy does, question by question, (n_policies, n). A reader says what is right more
+    often: always, or for questions about this action, at this step, both, or this action in an episode and a step with
+    as many questions; judged by all other questions.
     """
-    episodes = matters.logbook.episodes
-    best = Guess(0.5, next(iter(probs), ""), "chance")
-    constant = np.zeros(len(asked.row), dtype=np.int64)
-    for name, own in probs.items():
-        for by, group in (
-            ("the questions' number", constant), ("the action", asked.action), ("the step", episodes.step[asked.row]),
-        ):  # fmt: skip
-            share = _reader(own, group, leave_out=by != "the questions' number")
+    episode = np.searchsorted(matters.logbook.episodes.offsets, asked.row, side="right") - 1
+    constant, action, step, both = _groups(matters, asked.row, asked.action)
+    crowd = np.minimum(np.bincount(episode)[episode], 3) + 4 * (np.bincount(asked.row)[asked.row] > 1)
+    readers = {
+        "the questions' number": constant, "the action": action, "the step": step, "action and step": both,
+        "action and how many questions there are": 8 * action + crowd,
+    }  # fmt: skip
+    best = Guess(0.5, matters.names[0], "chance")
+    for name, own in zip(matters.names, probs, strict=True):
+        for by, group in readers.items():
+            share = _reader(own, group, leave_out=group is not constant)
             if share > best.share:
                 best = Guess(share, name, by)
     return best

@@ -58,21 +58,28 @@ class Design:
             step, noise, times,
         )  # fmt: skip
 
+    def told(self, times: Floats) -> Floats:
+        """How much so many answers tell of each cell: 1 / c."""
+        return np.where(times > 0, 1 / (self.step + self.noise / np.maximum(times, 1e-300)), 0.0)
+
+    def covariance(self, times: Floats | None = None) -> Floats:
+        """The covariance of what is wanted that remains with so many answers in each cell: as the variance above."""
+        told, n_pairs = self.told(self.times if times is None else times), len(self.variance)
+        information = np.bincount(self.pair, weights=told, minlength=n_pairs)
+        k, open_part = 1 + self.variance * information, self.mass * (1 - self.step * told)
+        a = np.zeros((len(self.mass), n_pairs))
+        for i, part in enumerate(open_part):
+            a[i] = np.bincount(self.pair, weights=part, minlength=n_pairs)
+        found: Floats = self.step * open_part @ self.mass.T + (a * self.variance / k) @ a.T
+        for flag, level in enumerate(self.levels):
+            own = self.logged == bool(flag)
+            total = (a / k)[:, own].sum(axis=1)
+            found += np.outer(total, total) / (1 / level + (information / k)[own].sum())
+        return found
+
     def remaining(self, times: Floats | None = None) -> Floats:
         """The variance of each thing wanted that remains with so many answers in each cell."""
-        times = self.times if times is None else times
-        told = np.where(times > 0, 1 / (self.step + self.noise / np.maximum(times, 1e-300)), 0.0)
-        n_pairs = len(self.variance)
-        information = np.bincount(self.pair, weights=told, minlength=n_pairs)
-        k = 1 + self.variance * information
-        found = np.empty(len(self.mass))
-        for i, mass in enumerate(self.mass):
-            a = np.bincount(self.pair, weights=mass * (1 - self.step * told), minlength=n_pairs)
-            found[i] = np.sum(mass**2 * self.step * (1 - self.step * told)) + np.sum(self.variance * a * a / k)
-            for flag, level in enumerate(self.levels):
-                own = self.logged == bool(flag)
-                found[i] += (a / k)[own].sum() ** 2 / (1 / level + (information / k)[own].sum())
-        return found
+        return np.diag(self.covariance(times)).copy()
 
 
 class Supply(NamedTuple):
@@ -94,13 +101,13 @@ class Choice(NamedTuple):
     remaining: Floats
 
 
-def choose(design: Design, supply: Supply, budget: float, room: Integers, per_episode: int) -> Choice:
+def choose(design: Design, supply: Supply, budget: float, room: Integers) -> Choice:
     """Choose one question after the other while the budget lasts and something is gained.
 
-    `room` is how many questions each episode was asked already, `per_episode` how many it may be asked.
+    `room` is how many more questions each episode may be asked.
     """
     n_pairs = len(design.variance)
-    told = np.where(design.times > 0, 1 / (design.step + design.noise / np.maximum(design.times, 1e-300)), 0.0)
+    told = design.told(design.times)
     information = np.bincount(design.pair, weights=told, minlength=n_pairs).astype(np.float64)
     sums = np.zeros((n_pairs, len(design.mass)))
     np.add.at(sums, design.pair, (design.mass * (1 - design.step * told)).T)
@@ -110,7 +117,7 @@ def choose(design: Design, supply: Supply, budget: float, room: Integers, per_ep
     n = _choose(
         frozen(np.ascontiguousarray(design.mass.T)), design.pair, design.logged.astype(np.int64), design.variance,
         np.array(design.levels), design.step, design.noise, design.times.astype(np.float64), information, sums,
-        *supply, float(budget), room.astype(np.int64), per_episode, start, asked, left,
+        *supply, float(budget), room.astype(np.int64), start, asked, left,
     )  # fmt: skip
     return Choice(asked[:n], left[:n])
 
@@ -132,8 +139,7 @@ def _choose(
     episode: Integers,
     cost: Floats,
     budget: float,
-    asked_of: Integers,
-    per_episode: int,
+    room: Integers,
     remaining: float,
     asked: Integers,
     left: Floats,
@@ -151,7 +157,7 @@ def _choose(
     while True:
         best, gain_of_best, told_of_best = -1, 0.0, 0.0
         for c in range(n_cells):
-            while following[c] < first[c + 1] and asked_of[episode[following[c]]] >= per_episode:
+            while following[c] < first[c + 1] and room[episode[following[c]]] <= 0:
                 following[c] += 1
             if following[c] == first[c + 1] or spent + cost[following[c]] > budget:
                 continue
@@ -186,7 +192,7 @@ def _choose(
         times[best] += 1.0
         spent += cost[here]
         remaining -= gain_of_best * cost[here]
-        asked_of[episode[here]] += 1
+        room[episode[here]] -= 1
         following[best] += 1
         asked[n], left[n] = question[here], remaining
         n += 1

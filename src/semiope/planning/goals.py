@@ -49,6 +49,8 @@ def wanted(goal: str, values: Floats, covariance: Floats) -> Floats:
 
 def _worth(difference: Floats, std: Floats) -> Floats:
     """How much the expected loss falls with the variance, in units of the largest."""
-    std = np.maximum(std, 1e-300)
-    found = norm.pdf(np.minimum(np.abs(difference) / std, SETTLED)) / std
-    return np.asarray(found / found.max())
+    # What is known exactly, as the difference of a policy to itself, is not worth a question.
+    known = std <= 1e-7 * np.max(std, initial=0.0, where=np.isfinite(std))
+    std = np.where(known, 1.0, std)
+    found = np.where(known, 0.0, norm.pdf(np.minimum(np.abs(difference) / std, SETTLED)) / std)
+    return np.asarray(found / max(found.max(), 1e-300))

@@ -8,8 +8,8 @@ from typing import Any
 from semiope.data.asked import read_asked
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.errors import OptionError
-from semiope.pipeline.inputs import read_answers, read_policies
-from semiope.planning.planner import Planner
+from semiope.pipeline.inputs import read_policies
+from semiope.planning.planner import Planner, read
 from semiope.planning.questions import Cost, experts_of
 from semiope.planning.result import Plan
 from semiope.planning.wishes import Wishes
@@ -81,8 +81,9 @@ def plan(
         Of decoys, of who is asked what, and of the order; the same seed gives the same plan.
     """
     policies = read_policies(policy)
+    about = ("policy" if len(policies) == 1 else "behavior") if about is None else about
     wishes = Wishes(
-        budget, batch, about or ("policy" if len(policies) == 1 else "behavior"), goal, gamma, noise, cost,
+        budget, batch, about, goal, gamma, noise, cost,
         experts_of(experts), overlap, shared_by, per_episode, per_expert, decoys, alpha, least_gain, target_width, seed,
     )  # fmt: skip
     wishes.check()
@@ -92,5 +93,4 @@ def plan(
             "let experts answer for usual care (about='behavior')."
         )
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
-    answers = next(iter(read_answers(annotations, policies).values()))
-    return Planner(episodes, policies, answers, wishes, read_asked(earlier)).plan()
+    return Planner(episodes, policies, read(annotations, policies), wishes, read_asked(earlier)).plan()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Booleans, Floats, Integers
+from semiope._arrays import Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
@@ -20,7 +20,7 @@ from semiope.models.case import Records
 from semiope.pipeline.inputs import read_answers
 from semiope.planning import stopping
 from semiope.planning.blind import NEEDED, Asked, decoys, guessed
-from semiope.planning.design import Choice, Design, choose
+from semiope.planning.design import Choice, Design, Supply, choose
 from semiope.planning.goals import wanted
 from semiope.planning.knowledge import Knowledge, learn, recorded
 from semiope.planning.matters import Matters, what_matters
@@ -84,12 +84,19 @@ class Planner:
         )  # fmt: skip
 
     @cached_property
-    def answered(self) -> Booleans:
-        """Which of the questions that matter are answered."""
-        aligned, found = self.logbook.annotations, np.zeros(len(self.matters.row), dtype=np.bool_)
-        place = self.matters.position(aligned.row, aligned.action)
-        found[place[place >= 0]] = True
-        return found
+    def told(self) -> tuple[Integers, Integers]:
+        """Row and action of every answer, those about actions taken among them."""
+        given = self.annotations
+        if given is None:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        row = self.episodes.rows_of(given.labels, given.episode, given.step, "annotations")
+        return row.astype(np.int64), self.logbook.actions.positions_of(given.actions)[given.action]
+
+    @cached_property
+    def times(self) -> Integers:
+        """How often each of the questions that matter was answered."""
+        place = self.matters.position(*self.told)
+        return np.bincount(place[place >= 0], minlength=len(self.matters.row))
 
     @cached_property
     def cost(self) -> Floats:
@@ -99,12 +106,7 @@ class Planner:
     @property
     def used(self) -> float:
         """What the answers so far cost, those of several experts to one question each."""
-        told = self.annotations
-        if told is None:
-            return 0.0
-        row = self.episodes.rows_of(told.labels, told.episode, told.step, "annotations")
-        place = self.matters.position(row, self.logbook.actions.positions_of(told.actions)[told.action])
-        return float(self.cost[place[place >= 0]].sum())
+        return float(self.cost @ self.times)
 
     @cached_property
     def values(self) -> Floats:
@@ -129,8 +131,8 @@ class Planner:
     @cached_property
     def design(self) -> Design:
         """The design in which what the user wants is wanted."""
-        remaining = self.sampling + np.diag(self.each.remaining())
-        rows = wanted(self.wishes.goal, (self.values[:-1] - self.values[-1]).mean(axis=1), remaining)
+        covariance = self.sampling + self.each.covariance()
+        rows = wanted(self.wishes.goal, (self.values[:-1] - self.values[-1]).mean(axis=1), covariance)
         return replace(self.each, mass=rows @ self.each.mass)
 
     def errors(self, times: Floats) -> Floats:
@@ -159,12 +161,11 @@ class Planner:
     @property
     def settles(self) -> bool:
         """Whether decisions can be settled: if that is the goal, and a few answers have put the model to the test."""
-        return self.wishes.goal != "value" and int(self.answered.sum()) >= FEW
+        return self.wishes.goal != "value" and int(np.count_nonzero(self.times)) >= FEW
 
     def continued(self, annotations: Any, sealed: pa.Table) -> Plan:
         """The next batch, with these answers so far, after one with this sealed table."""
-        answers = next(iter(read_answers(annotations, self.policies).values()))
-        return self.answered_by(answers, [*self.earlier, sealed]).plan()
+        return self.answered_by(read(annotations, self.policies), [*self.earlier, sealed]).plan()
 
     def answered_by(self, annotations: Annotations | None, earlier: Sequence[pa.Table] = ()) -> Planner:
         """The same with these answers, after these batches: what does not depend on answers is kept."""
@@ -178,47 +179,62 @@ class Planner:
         found: Floats = self.values[:-1].mean(axis=1)
         return found
 
-    def next_questions(self, number: float) -> Choice:
-        """The next questions that this number, or this cost, is enough for."""
-        return choose(self.design, supply_of(self.matters, self.answered, self.cost, self.luck), number, *self._room())
-
     @cached_property
     def luck(self) -> Floats:
         """What decides between questions that are alike, (n_rows, n_actions)."""
         return luck_of(self.logbook, self.wishes.seed)
 
-    def _room(self) -> tuple[Integers, int]:
-        """How many questions each episode was asked, and how many it may be asked."""
-        room = np.bincount(self._asked_episodes(), minlength=self.episodes.n_episodes)
-        return room, len(self.matters.row) if self.wishes.per_episode is None else self.wishes.per_episode
+    @cached_property
+    def supply(self) -> Supply:
+        """Questions that can still be asked."""
+        return supply_of(self.matters, self.times > 0, self.cost, self.luck)
+
+    @cached_property
+    def room(self) -> Integers:
+        """How many more questions each episode may be asked."""
+        if self.wishes.per_episode is None:
+            return np.full(self.episodes.n_episodes, self.luck.size)
+        row, action = self.told
+        n_actions = len(self.logbook.actions)
+        different = np.unique(row * n_actions + action) // n_actions
+        episode = np.searchsorted(self.episodes.offsets, different, side="right") - 1
+        return self.wishes.per_episode - np.bincount(episode, minlength=self.episodes.n_episodes)
+
+    def next_questions(self, number: float) -> Choice:
+        """The next questions that this number, or this cost, is enough for."""
+        return choose(self.design, self.supply, number, self.room)
 
     def plan(self) -> Plan:
         """All of it."""
         if self.episodes.n_episodes < 2:
             raise OptionError("episodes: there is only one, and an error cannot be told from one. Log more.")
-        wishes, matters = self.wishes, self.matters
-        used = self.used
-        budget = self._budget(used)
-        now = min(budget - used, math.inf if wishes.batch is None else wishes.batch)
-        now = min(now / wishes.copies, wishes.room) if wishes.cost is None else now / wishes.copies
-        chosen = self.next_questions(max(now, 0.0) + 1e-9)
-        after = self.each.times + np.bincount(matters.cell[chosen.question], minlength=len(self.each.times))
-        error = np.sqrt(self.errors(self.each.times).mean()), np.sqrt(self.errors(after).mean())
+        wishes = self.wishes
+        used, budget = self.used, self._budget()
+        now = max(min(budget - used, math.inf if wishes.batch is None else wishes.batch), 0.0)
+        chosen = self.next_questions(now / wishes.copies + 1e-9)
+        chosen = Choice(chosen.question[: wishes.room], chosen.remaining[: wishes.room])
+        error = self._error(chosen.question[:0]), self._error(chosen.question)
         decisions = self.decisions()
-        gain = 1 - float(error[1] / error[0]) if error[0] > 0 else 0.0
+        cheapest = self.supply.cost[self.room[self.supply.episode] > 0].min(initial=math.inf)
         stop = stopping.why_stop(
-            decisions, self.settles, used=used, budget=budget, gain=gain, least=wishes.least_gain,
-            alpha=wishes.alpha,
+            decisions, self.settles, stopping.Spending(used, budget, now, wishes.copies * float(cheapest)),
+            width=self._width(chosen.question[:0]), target=wishes.target_width,
+            gain=1 - error[1] / error[0] if error[0] > 0 else 0.0, least=wishes.least_gain, alpha=wishes.alpha,
         )  # fmt: skip
         if stop is None and not len(chosen.question):
-            stop = stopping.Stop("nothing", "every question that matters and may be asked has been answered.")
+            stop = stopping.Stop("gain", "no question that may be asked would make the expected error smaller.")
         if stop is not None:
-            chosen = Choice(chosen.question[:0], chosen.remaining[:0])
+            chosen, error = Choice(chosen.question[:0], chosen.remaining[:0]), (error[0], error[0])
         asked = self._asked(chosen)
         hands = dealt(asked, wishes.experts, wishes.overlap, wishes.shared_by, self.luck, wishes.seed)
         return self._result(chosen, asked, hands, decisions, stop, (used, budget), error)
 
-    def _budget(self, used: float) -> float:
+    def _error(self, chosen: Integers) -> float:
+        """The expected error of the policies' values after these questions, root mean square."""
+        times = self.each.times + np.bincount(self.matters.cell[chosen], minlength=len(self.each.times))
+        return float(np.sqrt(self.errors(times).mean()))
+
+    def _budget(self) -> float:
         """What may be spent in all: as told, or as it takes to reach the width wanted."""
         wishes = self.wishes
         if wishes.target_width is None:
@@ -234,7 +250,7 @@ class Planner:
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self._width(chosen[:middle]) <= wishes.target_width else (middle + 1, high)
-        needed = used + wishes.copies * float(self.cost[chosen[:low]].sum())
+        needed = self.used + wishes.copies * float(self.cost[chosen[:low]].sum())
         return needed if wishes.budget is None else min(needed, float(wishes.budget))
 
     def _width(self, chosen: Integers) -> float:
@@ -244,27 +260,19 @@ class Planner:
         sampling = self.errors(times) - remaining if self.wishes.goal == "value" else np.diag(self.sampling)
         return stopping.width(float(np.sqrt(np.max(sampling + remaining))), self.wishes.alpha)
 
-    def _asked_episodes(self) -> Integers:
-        """The episode of each different question that was answered."""
-        aligned = self.logbook.annotations
-        return np.searchsorted(self.episodes.offsets, aligned.row, side="right") - 1
-
     def _asked(self, chosen: Choice) -> Asked:
         """The questions chosen and their decoys."""
-        matters, aligned = self.matters, self.logbook.annotations
+        matters = self.matters
         row, action = matters.row[chosen.question], matters.action[chosen.question]
         needed = Asked(row, action, np.full(len(row), NEEDED))
         if not self.wishes.decoys or not len(row):
             return needed
         excluded = np.zeros(self.luck.shape, dtype=np.bool_)
-        excluded[aligned.row, aligned.action] = True
-        if self.annotations is not None and len(aligned.of_action_taken):
-            told = self.annotations.some(aligned.of_action_taken)
-            known = self.episodes.rows_of(told.labels, told.episode, told.step, "annotations")
-            excluded[known, self.episodes.action[known]] = True
-        room, most = self._room()
-        left = most - room - np.bincount(matters.episode[chosen.question], minlength=len(room))
-        added = decoys(matters, chosen.question, self.wishes.decoys, self.knowledge.counts, excluded, self.luck, left)
+        excluded[self.told] = True
+        left = self.room - np.bincount(matters.episode[chosen.question], minlength=len(self.room))
+        added = decoys(
+            matters, chosen.question, self.wishes.decoys, self.knowledge.counts, self._probs, excluded, self.luck, left
+        )
         return Asked(*(np.concatenate(both) for both in zip(needed, added, strict=True)))
 
     def _result(
@@ -277,8 +285,7 @@ class Planner:
         spent: tuple[float, float],
         error: tuple[float, float],
     ) -> Plan:
-        probs = self._probs(asked)
-        guess = guessed(self.matters, asked, probs)
+        guess = guessed(self.matters, asked, self._probs(asked.row, asked.action))
         return Plan(
             planner=self,
             sealed=sealed_table(self.matters, self.knowledge, chosen, asked, hands, self.wishes.seed),
@@ -287,16 +294,21 @@ class Planner:
             guess=guess,
             used=spent[0],
             budget=spent[1],
-            error=(float(error[0]), float(error[1]) if len(chosen.question) else float(error[0])),
+            error=error,
             notes=notes_on(self, asked, guess, stop),
         )
 
-    def _probs(self, asked: Asked) -> dict[str, Floats]:
-        """How likely each policy takes the action asked about."""
+    def _probs(self, row: Integers, action: Integers) -> Floats:
+        """How likely each policy takes these actions in these rows, (n_policies, n)."""
         everywhere = cells_of(self.episodes, "state")
-        return {
-            name: policy.bind(self.logbook, everywhere, f"policy {name!r}").at(asked.row)[
-                np.arange(len(asked.row)), asked.action
-            ]
-            for name, policy in self.policies.items()
-        }
+        bound = [policy.bind(self.logbook, everywhere, f"policy {name!r}") for name, policy in self.policies.items()]
+        return np.stack([one.at(row)[np.arange(len(row)), action] for one in bound])
+
+
+def read(annotations: Any, policies: Mapping[str, AnyPolicy]) -> Annotations | None:
+    """The answers so far, the same for all policies."""
+    by_policy = read_answers(annotations, policies)
+    answers = next(iter(by_policy.values()))
+    if any(one is not answers for one in by_policy.values()):
+        raise OptionError("annotations: one answer serves all policies of a plan. Give one table for all of them.")
+    return answers

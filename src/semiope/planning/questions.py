@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen
+from semiope._options import check_count
 from semiope._random import PLANS, fill, key_of
 from semiope.data.labels import Vocabulary
 from semiope.data.logbook import Logbook
@@ -103,12 +105,13 @@ class Hand(NamedTuple):
 
 def experts_of(experts: Any) -> list[str]:
     """Names of the experts."""
-    if isinstance(experts, int):
-        if experts < 1:
-            raise OptionError(f"experts: {experts} cannot answer anything. Give a number from 1 on, or names.")
-        return [f"expert-{i + 1}" for i in range(experts)] if experts > 1 else ["expert"]
+    if isinstance(experts, Integral) and not isinstance(experts, bool):
+        n = check_count(experts, "experts")
+        return [f"expert-{i + 1}" for i in range(n)] if n > 1 else ["expert"]
     if isinstance(experts, str):
         experts = [word.strip() for word in experts.split(",")]
+    if not isinstance(experts, Sequence):
+        raise OptionError(f"experts: {experts!r} is neither a number of experts nor a list of their names.")
     names = [str(name) for name in experts]
     wrong = [name for name in names if not name or name.startswith(".") or set(name) & set("/\\\0")]
     if wrong or not names or len(set(names)) < len(names):
@@ -116,13 +119,18 @@ def experts_of(experts: Any) -> list[str]:
     return names
 
 
+def n_shared(overlap: float, n: int) -> int:
+    """How many of n questions go to several experts."""
+    return round(overlap * n)
+
+
 def dealt(asked: Asked, experts: list[str], overlap: float, shared_by: int, luck: Floats, seed: int) -> list[Hand]:
     """Deal the questions: a share of them to several experts, the others to one each, all in an order of their own."""
     order = np.argsort(luck[asked.row, asked.action], kind="stable")
-    n_shared = round(overlap * len(order)) if len(experts) > 1 else 0
+    shared = n_shared(overlap, len(order))
     hands: list[list[int]] = [[] for _ in experts]
     for place, question in enumerate(order.tolist()):
-        takers = min(shared_by, len(experts)) if place < n_shared else 1
+        takers = min(shared_by, len(experts)) if place < shared else 1
         least = sorted(range(len(experts)), key=lambda e: (len(hands[e]), (e - place) % len(experts)))
         for expert in least[:takers]:
             hands[expert].append(question)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from semiope._version import __version__
 from semiope.data.asked import QUESTION, strangers
 from semiope.errors import count
-from semiope.planning.blind import BLIND, KINDS, NEEDED, Asked, Guess
+from semiope.planning.blind import BLIND, KINDS, NEEDED, Asked, Guess, n_decoys
 from semiope.planning.design import Choice
 from semiope.planning.knowledge import Knowledge
 from semiope.planning.matters import Matters
@@ -85,7 +85,7 @@ class Plan:
             "guess": self.guess._asdict(),
             "stop": None if self.stop is None else self.stop._asdict(),
             "decisions": [one._asdict() for one in self.decisions],
-            "settings": {name: getattr(wishes, name) for name in names},
+            "settings": {name: _plain(getattr(wishes, name)) for name in names},
             "notes": self.notes,
         }
 
@@ -100,6 +100,10 @@ class Plan:
         return "\n".join(
             [*lines, *(f"  {one}" for one in self.decisions[:5]), *(f"  note: {one}" for one in self.notes)]
         )
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def sealed_table(
@@ -163,25 +167,23 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
             f"A reader of the questions alone names the policy's action in {guess.share:.0%} of them."
         )
     elif stop is None:
-        n_decoys = len(asked.row) - n_needed
+        n_found = len(asked.row) - n_needed
         notes.append(
-            f"{count(n_needed, 'question')} needed and {count(n_decoys, 'decoy')}; from the questions alone, a reader "
+            f"{count(n_needed, 'question')} needed and {count(n_found, 'decoy')}; from the questions alone, a reader "
             f"guesses the action of {guess.policy!r} in {guess.share:.0%} of binary choices (by {guess.by})."
         )
-        if n_decoys < int(np.ceil(wishes.decoys * n_needed)):
-            notes.append(f"only {count(n_decoys, 'decoy')} of {np.ceil(wishes.decoys * n_needed):g} could be found.")
+        if n_found < n_decoys(wishes.decoys, n_needed):
+            notes.append(f"only {count(n_found, 'decoy')} of {n_decoys(wishes.decoys, n_needed):,} could be found.")
         if guess.share > BLIND:
             notes.append(f"experts are hardly blind: that is above {BLIND:.0%}. Raise the number of decoys.")
     if stop is None and wishes.about == "policy":
         notes.append(
             "answers about returns under the policy itself need experts who know it; about usual care, they need not."
         )
-    if (
-        wishes.per_expert is not None
-        and stop is None
-        and wishes.room < min(wishes.budget or np.inf, wishes.batch or np.inf)
-    ):
-        notes.append(f"with at most {wishes.per_expert} questions for each expert, this batch is smaller than wished.")
+    if stop is None and n_needed == wishes.room:
+        notes.append(
+            f"at most {wishes.per_expert} for each expert: this batch ends with {n_needed:,} needed questions."
+        )
     return notes
 
 

@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Why nothing more is asked: 'settled', 'gain', 'budget' or 'nothing', and a sentence."""
+    """Why nothing more is asked: 'settled', 'width', 'budget', 'nothing' or 'gain', and a sentence."""
 
     reason: str
     sentence: str
@@ -74,15 +74,40 @@ def width(error: float, alpha: float) -> float:
     return -2 * error * float(norm.ppf(alpha / 2))
 
 
+class Spending(NamedTuple):
+    """What answers have cost, what all may, what may be spent now, and what the cheapest question costs (if any)."""
+
+    used: float
+    budget: float
+    now: float
+    cheapest: float
+
+
 def why_stop(
-    decisions: list[Decision], settles: bool, *, used: float, budget: float, gain: float, least: float, alpha: float
+    decisions: list[Decision],
+    settles: bool,
+    spending: Spending,
+    *,
+    width: float,
+    target: float | None,
+    gain: float,
+    least: float,
+    alpha: float,
 ) -> Stop | None:
-    """The first reason there is."""
+    """The first reason there is; `width` is that of intervals now, `target` the one wanted, if one is."""
     if settles and decisions and all(one.call != OPEN for one in decisions):
         told = "the decision is" if len(decisions) == 1 else f"all {len(decisions)} decisions are"
         return Stop("settled", f"{told} settled, each at an error rate of {alpha:g}, at whatever look.")
+    if target is not None and width <= target:
+        return Stop("width", f"intervals are expected to be {width:.3g} wide, within the {target:g} wanted.")
+    used, budget, now, cheapest = spending
     if used >= budget:
         return Stop("budget", f"the budget is used: {used:g} of {budget:g}.")
+    if math.isinf(cheapest):
+        return Stop("nothing", "every question that matters and may be asked has been answered.")
+    if cheapest > now:
+        left = f"{used:g} of {budget:g} used, and {now:g} may be spent now"
+        return Stop("budget", f"the budget does not reach: {left}; the next question costs {cheapest:g} at least.")
     if gain < least:
         return Stop("gain", f"the next batch would make the expected error {gain:.2%} smaller, less than {least:.2%}.")
     return None

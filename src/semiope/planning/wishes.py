@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from semiope._options import check_count, check_gamma
 from semiope._random import generator
 from semiope.errors import OptionError, nearest
+from semiope.planning.blind import n_decoys
 from semiope.planning.goals import check_goal
-from semiope.planning.questions import Cost
+from semiope.planning.questions import Cost, n_shared
 from semiope.uncertainty.intervals import check_alpha
 
 ABOUT = ("policy", "behavior")
@@ -69,7 +71,16 @@ class Wishes:
         check_goal(self.goal)
         check_alpha(self.alpha)
         check_gamma(self.gamma)
-        generator(self.seed)
+        if not isinstance(self.seed, Integral):
+            raise OptionError(f"seed: {self.seed!r} is not one of 0, 1, 2 ...: it is kept with the plan.")
+        generator(int(self.seed))
+        if self.overlap and self.shared_by > len(self.experts):
+            raise OptionError(f"shared_by: {self.shared_by}, but there are only {len(self.experts)} experts.")
+        if self.room == 0:
+            raise OptionError(
+                f"per_expert: with at most {self.per_expert} for each expert there is no room for a needed question "
+                "and its decoys. Allow more, or take fewer decoys or less overlap."
+            )
 
     @property
     def copies(self) -> float:
@@ -77,11 +88,20 @@ class Wishes:
         return 1 + self.overlap * (min(self.shared_by, len(self.experts)) - 1)
 
     @property
-    def room(self) -> float:
-        """How many different questions all experts have time for, decoys aside."""
+    def room(self) -> int | None:
+        """How many different questions all experts have time for, decoys aside; None if time does not matter."""
         if self.per_expert is None:
-            return math.inf
-        return math.floor(self.per_expert * len(self.experts) / self.copies / (1 + self.decoys))
+            return None
+        time = self.per_expert * len(self.experts)
+        found = math.floor(time / self.copies / (1 + self.decoys)) + self.shared_by
+        while found and self._dealt(found) > time:
+            found -= 1
+        return found
+
+    def _dealt(self, n_needed: int) -> int:
+        """How many questions are dealt to all experts together, if so many different ones are needed."""
+        different = n_needed + n_decoys(self.decoys, n_needed)
+        return different + n_shared(self.overlap, different) * (min(self.shared_by, len(self.experts)) - 1)
 
 
 def _is_number(given: Any) -> bool:
