@@ -149,7 +149,7 @@ def _balanced(
     episode, picked = np.searchsorted(episodes.offsets, row, side="right") - 1, np.empty(wanted, dtype=np.int64)
     n = _pick(
         *_told_apart(sides), action.astype(np.int64), episodes.step[row].astype(np.int64), row.astype(np.int64),
-        episode, episodes.action[row] == action, score + against, *crowd, picked,
+        episode, episodes.action[row] == action, score + against, crowd.rows, crowd.room, crowd.share, picked,
     )  # fmt: skip
     return picked[:n]
 
