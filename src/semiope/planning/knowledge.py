@@ -120,7 +120,8 @@ def _plain(matters: Matters, aligned: AlignedAnnotations, gamma: float) -> tuple
     episodes = matters.logbook.episodes
     returns = episodes.returns_to_go(gamma)
     decided = episodes.action != ABSENT
-    steps = np.bincount(episodes.step[decided], weights=returns[decided]) / np.bincount(episodes.step[decided])
+    step = episodes.step[decided]
+    steps = np.bincount(step, weights=returns[decided]) / np.maximum(np.bincount(step), 1)
     expectation = steps[matters.cells.step]
     place = matters.position(aligned.row, aligned.action)
     cell = matters.cell[place[place >= 0]]

@@ -1,0 +1,148 @@
+"""What logs and answers say of answers still missing: as `so.evaluate` fills them in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semiope as so
+from semiope.domains import sepsis
+from semiope.models.residuals import Prior, expected
+from semiope.planning.planner import Planner
+from tests.planning.cases import GAMMA, answers, paths, patients, told
+
+pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+NAME = "flip-200-seed-0"
+
+
+def planner(policies: Any, annotations: so.Annotations | None = None, **options: Any) -> Planner:
+    return so.plan(patients(), policies, 10, annotations=annotations, gamma=GAMMA, least_gain=0, **options).planner
+
+
+def some_answers(name: str = NAME, std: float = 0.2) -> so.Annotations:
+    first = so.plan(patients(), sepsis.world().policies[NAME], 40, gamma=GAMMA)
+    return answers(first, told(name, std=std))
+
+
+def test_answers_expected_of_the_policy_are_those_that_the_model_fills_in() -> None:
+    policy = sepsis.world().policies[NAME]
+    for given in (some_answers(), some_answers(std=0.0)):
+        found = planner(policy, given)
+        results = so.evaluate(
+            patients(), policy, annotations=given, repair="model", estimators=["c*-pdis"], gamma=GAMMA
+        )
+        np.testing.assert_allclose(found.values[0], results["c*-pdis"].values, atol=1e-9)
+        np.testing.assert_allclose(found.estimates()[0], results["c*-pdis"].value, atol=1e-9)
+
+
+def test_without_answers_the_counted_model_is_all_there_is() -> None:
+    policy = sepsis.world().policies[NAME]
+    found = planner(policy)
+    assert found.records is not None
+    assert found.knowledge.parts == expected(found.records.prior)
+    assert not found.knowledge.times.any()
+    assert np.ptp(found.knowledge.answers) > 0.1
+    # About usual care or about the policy: before anybody was asked, it is the same.
+    np.testing.assert_array_equal(found.knowledge.answers, planner(policy, about="behavior").knowledge.answers)
+
+
+def test_answers_about_usual_care_serve_each_policy_as_if_it_were_alone() -> None:
+    policies = {name: sepsis.world().policies[name] for name in ("optimal", NAME, "flip-400-seed-42")}
+    given = some_answers("behavior")
+    together = planner(policies, given)
+    for k, (name, policy) in enumerate(policies.items()):
+        alone = planner({name: policy}, given, about="behavior")
+        np.testing.assert_allclose(together.estimates()[k], alone.estimates()[0], atol=1e-9)
+        assert together.knowledge.parts == alone.knowledge.parts
+
+
+def test_answers_about_usual_care_need_no_turning_for_usual_care() -> None:
+    records = planner(sepsis.world().policies[NAME]).records
+    assert records is not None
+    mdp = records.empirical.mdp
+    usual = so.Policy.from_table(records.behavior, states=mdp.states, actions=mdp.actions)
+    given = some_answers("behavior")
+    today = planner(usual, given, about="policy").knowledge.answers
+    np.testing.assert_allclose(planner(usual, given, about="behavior").knowledge.answers, today, atol=1e-9)
+
+
+def test_answers_about_usual_care_are_turned_where_the_policy_differs() -> None:
+    given, policy = some_answers("behavior"), sepsis.world().policies[NAME]
+    turned = planner(policy, given, about="behavior").estimates()[0]
+    taken = planner(policy, given, about="policy").estimates()[0]
+    assert abs(turned - taken) > 0.005
+
+
+def row_policy(episodes: so.Episodes) -> so.RowPolicy:
+    table = episodes.to_arrow().to_pylist()
+    decided = [row for row in table if row["action"] is not None]
+    return so.RowPolicy.from_arrays(
+        episode=[row["episode"] for row in decided], step=[row["step"] for row in decided],
+        action=["y"] * len(decided), prob=[1.0] * len(decided),
+    )  # fmt: skip
+
+
+def test_plain_means_where_no_model_can_be_counted() -> None:
+    episodes = paths()
+    policy = row_policy(episodes)
+    found = so.plan(episodes, policy, 5, gamma=0.9).planner
+    assert found.records is None
+    cells, returns = found.matters.cells, episodes.returns_to_go(0.9)
+    decided = episodes.action >= 0
+    means = [returns[decided & (episodes.step == t)].mean() for t in range(3)]
+    np.testing.assert_allclose(found.knowledge.answers[0], np.array(means)[cells.step])
+    assert found.knowledge.parts == expected(Prior(float(returns[decided].std()), episodes.n_episodes))
+
+
+def test_plain_means_of_answers_where_there_are_some() -> None:
+    episodes = paths()
+    policy = row_policy(episodes)
+    first = so.plan(episodes, policy, 5, decoys=0)
+    asked = first.sealed.to_pylist()
+    values = np.arange(5.0)
+    given = so.Annotations.from_arrays(
+        episode=[row["episode"] for row in asked], step=[row["step"] for row in asked],
+        action=[row["action"] for row in asked], value=values,
+    )  # fmt: skip
+    found = first.next(given).planner
+    cell = found.matters.cell[np.flatnonzero(found.times)]
+    assert found.knowledge.times.sum() == 5
+    answered = found.knowledge.answers[0, np.unique(cell)]
+    assert answered.min() >= 0
+    assert np.sum(answered * found.knowledge.times[np.unique(cell)]) == pytest.approx(values.sum())
+
+
+def test_decisions_may_be_missing_at_a_whole_step() -> None:
+    """Nobody decided at step 1; without a counted model, plans still go by steps."""
+    table: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "state", "action", "reward")}
+    for episode in range(6):
+        for step, action in enumerate([episode % 2, -1, 1 - episode % 2]):
+            for column, entry in zip(table.values(), (episode, step, step, action, float(episode)), strict=True):
+                column.append(entry)
+    episodes = so.Episodes.from_arrays(**{name: np.array(column) for name, column in table.items()})
+    policy = so.Policy.from_table(np.full((3, 2), 0.5))
+    found = so.plan(episodes, policy, 4, least_gain=0)
+    assert found.planner.records is None
+    assert np.isfinite(found.planner.knowledge.answers).all()
+    assert found.n_needed == 4
+
+
+def test_noise_may_be_stated() -> None:
+    policy = sepsis.world().policies[NAME]
+    assert planner(policy, noise=0.3).knowledge.parts.noise == pytest.approx(0.09)
+    assert planner(policy, some_answers(), noise=0.0).knowledge.parts.noise == 0.0
+
+
+def test_every_answer_to_a_cell_counts_also_if_its_question_does_not_matter() -> None:
+    policy = sepsis.world().policies[NAME]
+    everything = told(NAME)
+    found = planner(policy, everything)
+    matters, aligned = found.matters, found.logbook.annotations
+    episodes = found.episodes
+    for cell in range(0, len(matters.cells.step), 25):
+        step, state, action = (part[cell] for part in matters.cells)
+        row = aligned.row
+        own = (episodes.step[row] == step) & (episodes.state[row] == state) & (aligned.action == action)
+        assert found.knowledge.times[cell] == own.sum()
