@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from semiope.cli.app import app
 from semiope.cli.files import check_targets, named, write
-from semiope.errors import OptionError, quietly
+from semiope.errors import OptionError, OutputError, quietly
 
 
 @app.command()
@@ -70,16 +71,23 @@ def plan(
         raise OptionError("--out: name a folder for the questions.")
     if out is not None and not out:
         raise OptionError("--out: name a folder.")
+    if out is not None and json not in (None, "-") and Path(out).resolve() in Path(str(json)).resolve().parents:
+        raise OptionError(f"--json: {json} would lie among the batches of the plan. Name a file elsewhere.")
     earlier = read_asked(out) if out is not None and batches(Path(out)) else []
     with quietly():
         found = so.plan(
             episodes, policies, budget, annotations=annotations, batch=batch, about=about, goal=goal, gamma=gamma,
-            noise=noise, cost=cost, experts=int(experts) if experts.isdigit() else experts, overlap=overlap,
+            noise=noise, cost=cost, experts=int(experts) if experts.isdecimal() else experts, overlap=overlap,
             shared_by=shared_by, per_episode=per_episode, per_expert=per_expert, decoys=decoys, alpha=alpha,
             least_gain=least_gain, target_width=target_width, earlier=earlier, seed=seed,
         )  # fmt: skip
     written = found.save(out) if out is not None and found.stop is None else None
-    write({json: to_json(found.to_dict())})
+    try:
+        write({json: to_json(found.to_dict())})
+    except OutputError:
+        if written is not None:
+            shutil.rmtree(written)
+        raise
     if json != "-":
         print_plan(found)
     if written is not None:
