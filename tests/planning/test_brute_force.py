@@ -41,7 +41,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def variances(planner: Any, sets: Floats) -> Floats:
+def variances(planner: Any, sets: Any) -> Floats:
     """What remains of all that is wanted after each set of questions, (n_sets, size), by whole matrices."""
     design, cell = planner.design, planner.matters.cell.astype(int)
     whole = covariance(design)

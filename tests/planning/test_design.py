@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_what_remains_equals_dense_conditioning(seed: int, n_wanted: int, answer
 
 def test_what_remains_with_other_answers_than_those_so_far() -> None:
     design = random_design(3, n_wanted=2, answered=True)
-    times = np.arange(len(design.pair)) % 3.0
+    times = (np.arange(len(design.pair)) % 3).astype(np.float64)
     np.testing.assert_allclose(design.covariance(times), posterior(design, repeated(times)), rtol=1e-9)
 
 
@@ -61,7 +62,7 @@ def supply(design: Design, seed: int, *, costs: bool = False) -> Supply:
     sizes = rng.integers(0, 4, size=len(design.pair))
     first = np.concatenate([[0], np.cumsum(sizes)])
     cost = rng.uniform(0.5, 3.0, size=first[-1]) if costs else np.ones(first[-1])
-    for start, stop in zip(first[:-1], first[1:], strict=True):
+    for start, stop in pairwise(first.tolist()):
         cost[start:stop] = np.sort(cost[start:stop])
     return Supply(first, np.arange(first[-1]), rng.integers(4, size=first[-1]), cost)
 

@@ -45,7 +45,8 @@ def values(logs: Logs, policy: Any, gamma: float) -> Floats:
         so.Episodes.from_arrays(**logs.episodes), policy, annotations=so.Annotations.from_arrays(**logs.annotations),
         estimators=["c*-pdis"], gamma=gamma,
     )  # fmt: skip
-    return found["c*-pdis"].values
+    by_episode: Floats = found["c*-pdis"].values
+    return by_episode
 
 
 def changed(logs: Logs, answer: int, by: float) -> Logs:
@@ -95,7 +96,9 @@ def test_a_deterministic_policy_matters_where_episodes_first_leave_it() -> None:
     episodes = matters.logbook.episodes
     chosen = policy.probs.reshape(N_STATES, N_ACTIONS).argmax(axis=1)[episodes.state]
     left = (episodes.action >= 0) & (chosen != episodes.action)
-    first = [np.flatnonzero(left[a:b])[:1] + a for a, b in zip(episodes.offsets[:-1], episodes.offsets[1:], strict=True)]
+    first = [
+        np.flatnonzero(left[a:b])[:1] + a for a, b in zip(episodes.offsets[:-1], episodes.offsets[1:], strict=True)
+    ]
     np.testing.assert_array_equal(matters.row, np.concatenate(first))
     np.testing.assert_array_equal(matters.action, chosen[matters.row])
     np.testing.assert_array_equal(matters.share, 1.0)

@@ -61,7 +61,9 @@ def test_policies_that_are_equal_are_seldom_called_better() -> None:
 
 
 def test_decisions_speak() -> None:
-    assert str(Decision("new", None, 0.5, 0.1, 0.9, "better")) == "'new': better than today's policy: +0.5 (+0.1 to +0.9)"
+    assert (
+        str(Decision("new", None, 0.5, 0.1, 0.9, "better")) == "'new': better than today's policy: +0.5 (+0.1 to +0.9)"
+    )
     told = str(Decision("new", "old", -0.5, -1.1, 0.1, "open"))
     assert told == "'new': not told apart from 'old': -0.5 (-1.1 to +0.1)"
 
@@ -98,7 +100,11 @@ def test_a_plan_goes_on_without_a_reason_to_stop() -> None:
         ({"decisions": [MADE, MADE]}, "settled", "all 2 decisions are settled"),
         ({"target": 0.3}, "width", "0.2 wide, within the 0.3 wanted"),
         ({"spending": Spending(100, 100, 0, 1)}, "budget", "the budget is used: 100 of 100"),
-        ({"spending": Spending(99, 100, 1, 1.5)}, "budget", "99 of 100 used, and 1 may be spent now; the next question"),
+        (
+            {"spending": Spending(99, 100, 1, 1.5)},
+            "budget",
+            "99 of 100 used, and 1 may be spent now; the next question",
+        ),
         ({"spending": Spending(9, 100, 91, math.inf)}, "nothing", "every question that matters"),
         ({"gain": 0.004}, "gain", "0.40% smaller, less than 1.00%"),
     ],

@@ -1,0 +1,254 @@
+"""Plans: the same for the same seed, continued as if made in one go, dealt to experts, and within all caps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import semiope as so
+from semiope.data.tables import write_table
+from semiope.domains import sepsis, tree
+from tests.planning.cases import GAMMA, answers, both, keys, paths, patients, rows, told
+
+pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+NAME = "flip-200-seed-0"
+
+
+def plan(budget: float | None = 40, **options: Any) -> so.Plan:
+    return so.plan(patients(), sepsis.world().policies[NAME], budget, **{"gamma": GAMMA, "least_gain": 0.0, **options})
+
+
+def words(table: pa.Table) -> pa.Table:
+    """The same with strings as labels."""
+    for name in ("episode", "state", "action"):
+        column = pa.array([None if label is None else f"{name} {label}" for label in table.column(name).to_pylist()])
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+@pytest.mark.parametrize("labels", ["integers", "strings"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_the_order_of_rows_and_the_kind_of_file_do_not_matter(tmp_path: Path, suffix: str, labels: str) -> None:
+    table = patients(60).to_arrow()
+    policy = sepsis.world().policies[NAME].to_arrow()
+    if labels == "strings":
+        table = words(table)
+        policy = words(policy.append_column("episode", pa.array(["0"] * policy.num_rows))).drop_columns(["episode"])
+    shuffled = table.take(np.random.default_rng(1).permutation(table.num_rows))
+    write_table(shuffled, tmp_path / f"episodes{suffix}")
+    write_table(policy, tmp_path / f"policy{suffix}")
+    options: dict[str, Any] = {"gamma": GAMMA, "experts": 2, "overlap": 0.5, "least_gain": 0.0}
+    expected = so.plan(so.read_episodes(table), so.read_policy(policy), 20, **options)
+    found = so.plan(tmp_path / f"episodes{suffix}", tmp_path / f"policy{suffix}", 20, **options)
+    assert found.sealed.to_pylist() == expected.sealed.to_pylist()
+    assert {name: own.to_pylist() for name, own in found.questions.items()} == {
+        name: own.to_pylist() for name, own in expected.questions.items()
+    }
+
+
+def test_the_seed_moves_decoys_and_order_only() -> None:
+    first, again, other = plan(seed=1), plan(seed=1), plan(seed=2)
+    assert first.sealed.equals(again.sealed)
+    assert keys(first, "calibration") != keys(other, "calibration")
+    cells = [
+        [(row["step"], row["speaks_for"], row["remaining"]) for row in rows(one, "needed")] for one in (first, other)
+    ]
+    assert cells[0] == cells[1]  # questions of one cell may change places with each other
+    assert set(first.sealed.column("seed").to_pylist()) == {1}
+
+
+@pytest.mark.parametrize("about", ["policy", "behavior"])
+def test_continued_from_half_of_the_answers_equals_one_go_with_the_same_answers(about: str) -> None:
+    everything = told(NAME if about == "policy" else "behavior", std=0.1)
+    first = plan(60, batch=30, about=about)
+    half = answers(first, everything)
+    then = first.next(half)
+    at_once = plan(60, batch=30, about=about, annotations=half)
+    assert then.sealed.equals(at_once.sealed)
+    assert then.n_needed == 30
+    assert (then.used, then.error, then.decisions) == (at_once.used, at_once.error, at_once.decisions)
+    full = both(half, answers(then, everything))
+    assert then.next(full).error == plan(60, batch=30, about=about, annotations=full).error
+    order = np.random.default_rng(1).permutation(len(half))
+    assert plan(60, batch=30, about=about, annotations=half.some(order)).sealed.equals(at_once.sealed)
+
+
+def test_experts_see_episode_step_and_action_in_an_order_of_their_own() -> None:
+    found = plan(experts="ann,bo", overlap=1.0)
+    assert list(found.questions) == ["ann", "bo"]
+    ann, bo = (table.to_pylist() for table in found.questions.values())
+    assert set(ann[0]) == {"episode", "step", "action"}
+    in_order = sorted(ann, key=lambda row: tuple(row.values()))
+    assert in_order == sorted(bo, key=lambda row: tuple(row.values()))
+    assert ann != bo
+    assert ann != in_order
+    assert plan(experts="bo,cy", overlap=1.0).questions["bo"].to_pylist() == bo  # by the name, not the place
+
+
+def test_a_share_of_questions_goes_to_several_experts() -> None:
+    found = plan(40, experts=5, overlap=0.3, shared_by=3, decoys=0.5)
+    times = Counter(keys(found))
+    asked_of = {
+        key: {row["expert"] for row in rows(found) if (row["episode"], row["step"], row["action"]) == key}
+        for key in times
+    }
+    assert all(len(experts) == times[key] for key, experts in asked_of.items())  # never the same one twice
+    assert Counter(times.values()) == {3: round(0.3 * len(times)), 1: len(times) - round(0.3 * len(times))}
+    hands = [table.num_rows for table in found.questions.values()]
+    assert max(hands) - min(hands) <= 1
+    # The budget pays for each answer: 40 of them at 1 + 0.3 * 2 answers a question.
+    assert found.n_needed == int(40 / 1.6)
+
+
+def test_answers_of_several_experts_count_each() -> None:
+    first = plan(40, batch=20, experts=2, overlap=1.0, decoys=0)
+    assert first.n_needed == 10
+    given = answers(first, told(NAME))
+    assert first.next(both(given, given)).used == 20
+    assert first.next(given).used == 10
+
+
+@pytest.mark.parametrize("cost", [None, lambda asked: np.full(asked.num_rows, 0.5)])
+@pytest.mark.parametrize(("overlap", "decoys"), [(0.0, 1.0), (0.5, 0.7), (0.33, 0.0)])
+def test_no_expert_gets_more_than_the_cap(overlap: float, decoys: float, cost: Any) -> None:
+    found = plan(100, experts=3, per_expert=7, overlap=overlap, decoys=decoys, cost=cost)
+    hands = [table.num_rows for table in found.questions.values()]
+    assert max(hands) <= 7
+    assert sum(hands) >= 18
+    assert any("at most 7 for each expert" in note for note in found.notes)
+    assert not any("for each expert" in note for note in plan(5, experts=3, per_expert=7, decoys=0).notes)
+
+
+def test_episodes_have_a_cap() -> None:
+    many = paths(20)
+    policy = tree.tree(depth=3).policies["uniform"]
+    assert max(Counter(episode for episode, *_ in keys(so.plan(many, policy, 60, decoys=0))).values()) > 1
+    found = so.plan(many, policy, 60, per_episode=1, least_gain=0, decoys=0)
+    assert Counter(Counter(episode for episode, *_ in keys(found)).values()) == {1: 20}
+    later = found.next(_said(found))
+    assert later.stop is not None
+    assert later.stop.reason == "nothing"
+
+
+def _said(asked: so.Plan) -> so.Annotations:
+    table = rows(asked)
+    return so.Annotations.from_arrays(
+        **{name: [row[name] for row in table] for name in ("episode", "step", "action")}, value=np.zeros(len(table))
+    )
+
+
+def test_costs_by_a_column_and_by_a_function() -> None:
+    table = patients().to_arrow()
+    table = table.append_column("hours", pa.array(1.0 + np.array(table.column("step").to_pylist())))
+    by_column = so.plan(table, sepsis.world().policies[NAME], 30, cost="hours", gamma=GAMMA, least_gain=0)
+
+    def hours(asked: pa.Table) -> Any:
+        assert asked.column_names == ["episode", "step", "action", "state"]
+        return [1.0 + step for step in asked.column("step").to_pylist()]
+
+    by_function = plan(30, cost=hours)
+    assert by_column.sealed.equals(by_function.sealed)
+    spent = sum(1 + step for _, step, _ in keys(by_column, "needed"))
+    assert 25 < spent <= 30
+    assert by_column.next(answers(by_column, told(NAME))).used == spent
+    steps = [np.mean([step for _, step, _ in keys(one, "needed")]) for one in (by_column, plan(30))]
+    assert steps[0] < steps[1]
+    assert plan(30, cost=2.0).n_needed == 15
+
+
+def test_a_budget_too_small_for_the_next_question_is_said_to_be() -> None:
+    found = plan(3, cost=lambda asked: np.full(asked.num_rows, 5.0))
+    assert found.stop is not None
+    assert found.stop.reason == "budget"
+    assert "the next question costs 5 at least" in found.stop.sentence
+
+
+def test_a_target_width_says_what_budget_it_takes() -> None:
+    found = plan(None, target_width=0.16, goal="value")
+    assert found.stop is None
+    assert 0 < found.budget < len(found.planner.matters.row)
+    assert found.n_needed == found.budget
+    width = 2 * 1.959964 * found.error[1]
+    assert width <= 0.16 < 2 * 1.959964 * plan(found.budget - 1, goal="value").error[1]
+    assert plan(5, target_width=0.16, goal="value").n_needed == 5
+    reached = plan(None, target_width=5.0)
+    assert reached.stop is not None
+    assert reached.stop.reason == "width"
+    with pytest.raises(
+        so.OptionError, match=r"target_width: with all \d+ questions that can be asked, intervals would"
+    ):
+        plan(None, target_width=0.001)
+
+
+def test_plans_stop_and_say_why() -> None:
+    everything = told(NAME)
+    first = plan(30)
+    used = first.next(answers(first, everything))
+    assert used.stop is not None
+    assert used.stop.reason == "budget"
+    assert used.sealed.num_rows == 0
+    assert used.error[0] == used.error[1] < first.error[0]
+    little = plan(1, least_gain=0.9)
+    assert little.stop is not None
+    assert little.stop.reason == "gain"
+    done = plan(10_000, annotations=everything)
+    assert done.stop is not None
+    assert done.stop.reason == "nothing"
+
+
+def test_a_decision_is_settled_by_a_few_answers_at_least() -> None:
+    """A policy that pays much more than what was done is called better, once answers have put the model to the test."""
+    n = 60
+    episodes = so.Episodes.from_arrays(
+        episode=np.arange(n), step=np.zeros(n, int), state=np.zeros(n, int), action=np.arange(n) % 2,
+        reward=np.where(np.arange(n) % 2, 5.0, 0.0) + 0.1 * np.random.default_rng(1).normal(size=n),
+    )  # fmt: skip
+    policy = so.Policy.from_table([[0.0, 1.0]])
+    first = so.plan(episodes, policy, 30, batch=12)
+    assert first.stop is None
+    assert first.decisions[0].call == "better"
+    table = rows(first, "needed")
+    given = so.Annotations.from_arrays(
+        **{name: [row[name] for row in table] for name in ("episode", "step", "action")}, value=np.full(len(table), 5.0)
+    )
+    then = first.next(given)
+    assert then.stop is not None
+    assert then.stop.reason == "settled"
+    few = so.plan(episodes, policy, 30, annotations=given.some(np.arange(9)), least_gain=0)
+    assert few.stop is None
+    assert so.plan(episodes, policy, 30, annotations=given, goal="value", least_gain=0).stop is None
+
+
+@pytest.mark.parametrize("goal", ["difference", "ranking"])
+def test_candidates_of_which_nothing_is_to_be_learnt_do_not_stand_in_the_way(goal: str) -> None:
+    """One does what was logged, one is there twice: questions are about the others all the same."""
+    n = 40
+    episodes = so.Episodes.from_arrays(
+        episode=np.arange(n), step=np.zeros(n, int), state=np.arange(n) % 2, action=np.zeros(n, int),
+        reward=np.random.default_rng(1).normal(size=n),
+    )  # fmt: skip
+    tables = {"same": [[1.0, 0.0]] * 2, "new": [[0.0, 1.0]] * 2, "twin": [[0.0, 1.0]] * 2}
+    policies = {name: so.Policy.from_table(probs) for name, probs in tables.items()}
+    found = so.plan(episodes, policies, 10, goal=goal)
+    assert found.n_needed == 10
+    names = [(one.policy, one.than) for one in found.decisions]
+    assert names[:3] == [("same", None), ("new", None), ("twin", None)]
+    assert len(names) == (3 if goal == "difference" else 5)
+
+
+def test_a_plan_speaks() -> None:
+    found = plan(20, experts=2)
+    assert repr(found).startswith("Plan(20 questions; 0 of 20 used; with decoys expert-1 20, expert-2 20)")
+    summary = found.to_dict()
+    assert summary["needed"] == 20
+    assert summary["questions"] == {"expert-1": 20, "expert-2": 20}
+    assert summary["expected_error"]["after"] < summary["expected_error"]["now"]
+    assert summary["settings"]["about"] == "policy"
+    reasons = Counter(row["reason"].split(":")[0] for row in rows(found) if row["kind"] != "needed")
+    assert set(reasons) == {"the action taken", "not needed"}
+    assert all("speaks for" in row["reason"] for row in rows(found, "needed"))
