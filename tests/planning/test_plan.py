@@ -241,6 +241,20 @@ def test_candidates_of_which_nothing_is_to_be_learnt_do_not_stand_in_the_way(goa
     assert len(names) == (3 if goal == "difference" else 5)
 
 
+def test_differences_are_wanted_as_far_as_they_are_open() -> None:
+    world = sepsis.world()
+    policies = {name: world.policies[name] for name in ("optimal", NAME, "flip-400-seed-42")}
+    planner = so.plan(patients(), policies, 10, gamma=GAMMA, annotations=told("behavior", std=0.1)).planner
+    returns = patients().returns(GAMMA)
+    differences = planner.values[:-1] - returns
+    variance = differences.var(axis=1, ddof=1) / len(returns) + planner.each.remaining()
+    far = np.abs(differences.mean(axis=1)) / np.sqrt(variance)
+    weight = np.exp(-(np.minimum(far, 4.0) ** 2) / 2) / np.sqrt(variance)
+    assert weight.max() / weight.min() > 1.5
+    expected = np.sqrt(weight / weight.max())[:, None] * planner.matters.mass
+    np.testing.assert_allclose(planner.design.mass, expected, rtol=1e-9)
+
+
 def test_a_plan_speaks() -> None:
     found = plan(20, experts=2)
     assert repr(found).startswith("Plan(20 questions; 0 of 20 used; with decoys expert-1 20, expert-2 20)")
