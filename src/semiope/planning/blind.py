@@ -172,6 +172,14 @@ def _told_apart(sides: Floats) -> tuple[Floats, Integers]:
 
 
 @compiled
+def _crowded(asked: int, room: int, share: float) -> float:
+    """What a crowd speaks against a question: about its step, and in its episode."""
+    if room <= 0:
+        return float(np.inf)
+    return AGAIN * asked + CROWDED * max(1.0 - share, 0.0)
+
+
+@compiled
 def _pick(
     sides: Floats,
     which: Integers,
@@ -188,32 +196,39 @@ def _pick(
 ) -> int:
     """Fill in the candidates picked, and return how many there are; the crowd and the scores change on the way."""
     n_policies, n_candidates = len(sides), len(which)
-    free, alike = np.ones(n_candidates, dtype=np.bool_), np.empty(sides.shape[1])
     unit, n, surplus = np.sqrt(n_policies), 0, 0
+    alike, held = np.empty(sides.shape[1]), np.zeros(n_candidates)
+    # Candidates of an episode are linked, for what speaks against them changes together.
+    last, before = np.full(len(room), -1), np.empty(n_candidates, dtype=np.int64)
+    for c in range(n_candidates):
+        before[c], last[episode[c]] = last[episode[c]], c
+        held[c] = unit * _crowded(rows[row[c]], room[episode[c]], share[episode[c]])
     while n < len(picked):
         best, least = -1, np.inf
+        of_kind = unit * KIND * surplus
         for c in range(n_candidates):
-            if free[c] and room[episode[c]] > 0:
-                crowded = AGAIN * rows[row[c]] + CROWDED * max(1.0 - share[episode[c]], 0.0)
-                of_kind = surplus if taken[c] else -surplus
-                found = score[c] + unit * (crowded + KIND * of_kind)
-                if found < least:
-                    best, least = c, found
+            found = score[c] + held[c] + (of_kind if taken[c] else -of_kind)
+            if found < least:
+                best, least = c, found
         if best < 0:
             break
-        free[best] = False
+        picked[n] = best
+        n += 1
+        surplus += 1 if taken[best] else -1
         rows[row[best]] += 1
         room[episode[best]] -= 1
         share[episode[best]] -= 1.0
-        surplus += 1 if taken[best] else -1
+        score[best] = np.inf
+        c = last[episode[best]]
+        while c >= 0:
+            held[c] = unit * _crowded(rows[row[c]], room[episode[c]], share[episode[c]])
+            c = before[c]
         alike[:] = 0.0
         for k in range(n_policies):
             for i in range(len(alike)):
                 alike[i] += sides[k, which[best]] * sides[k, i]
         for c in range(n_candidates):
             score[c] += alike[which[c]] * (1 + (action[c] == action[best])) * (1 + (step[c] == step[best]))
-        picked[n] = best
-        n += 1
     return n
 
 

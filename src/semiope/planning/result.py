@@ -175,7 +175,9 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
         if n_found < n_decoys(wishes.decoys, n_needed):
             notes.append(f"only {count(n_found, 'decoy')} of {n_decoys(wishes.decoys, n_needed):,} could be found.")
         if guess.share > BLIND:
-            notes.append(f"experts are hardly blind: that is above {BLIND:.0%}. Ask fewer questions at a time, or raise `decoys`.")
+            notes.append(
+                f"experts are hardly blind: that is above {BLIND:.0%}. Ask fewer at a time, or raise `decoys`."
+            )
     if stop is None and wishes.about == "policy":
         notes.append(
             "answers about returns under the policy itself need experts who know it; about usual care, they need not."
