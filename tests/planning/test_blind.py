@@ -73,7 +73,7 @@ def read(plan: so.Plan, yes: Floats, *, crowds: bool) -> float:
 def test_readers_guess_little_more_than_by_chance(name: str, budget: int) -> None:
     plan = planned(name, budget)
     assert plan.n_needed == budget
-    assert plan.sealed.num_rows == 2 * budget
+    assert plan.sealed.num_rows == budget + n_decoys(1.25 if name == ALL else 1, budget)
     if name != ALL or budget > BUDGETS[0]:  # the best of 26 x 5 readers of 100 questions is lucky
         assert plan.guess.share <= BLIND
         assert not any("hardly blind" in note for note in plan.notes)
@@ -99,18 +99,20 @@ def test_readers_would_guess_without_decoys() -> None:
 def test_a_thousand_questions_for_all_policies() -> None:
     plan = planned(ALL, 1000)
     assert plan.n_needed == 1000
-    assert plan.guess.share <= BLIND + 0.01
+    assert plan.guess.share <= BLIND
     assert read(plan, chances(plan)[0], crowds=False) <= BLIND
 
 
 @pytest.mark.parametrize("name", ["flip-50-seed-42", ALL])
-def test_decoys_never_matter_and_calibration_is_about_what_was_done(name: str) -> None:
+def test_no_estimate_has_of_decoys_and_calibration_is_about_what_was_done(name: str) -> None:
     plan = planned(name, 200)
     planner = plan.planner
     for kind in ("decoy", "calibration"):
         row, action = places(planner, keys(plan, kind))
         assert len(row) > 20
-        np.testing.assert_array_equal(planner.matters.position(row, action), -1)
+        place = planner.matters.position(row, action)
+        assert not planner.matters.share[:, place[place >= 0]].any()
+        assert name == ALL or (place == -1).all()
         taken = planner.episodes.action[row] == action
         assert taken.all() if kind == "calibration" else not taken.any()
         assert (planner.episodes.action[row] >= 0).all()

@@ -9,8 +9,11 @@ import pytest
 
 import semiope as so
 from semiope.domains import sepsis
+from semiope.models.case import Case
+from semiope.models.places import Places
 from semiope.models.residuals import Prior, expected
 from semiope.planning.planner import Planner
+from semiope.repair.convert import turned
 from tests.planning.cases import GAMMA, answers, paths, patients, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
@@ -45,7 +48,7 @@ def test_without_answers_the_counted_model_is_all_there_is() -> None:
     assert not found.knowledge.times.any()
     assert np.ptp(found.knowledge.answers) > 0.1
     # About usual care or about the policy: before anybody was asked, it is the same.
-    np.testing.assert_array_equal(found.knowledge.answers, planner(policy, about="behavior").knowledge.answers)
+    np.testing.assert_array_equal(found.values, planner(policy, about="behavior").values)
 
 
 def test_answers_about_usual_care_serve_each_policy_as_if_it_were_alone() -> None:
@@ -66,8 +69,27 @@ def test_answers_about_usual_care_need_no_turning_for_usual_care() -> None:
     probs = np.where(seen, records.behavior, 1 / mdp.n_actions)
     usual = so.Policy.from_table(probs, states=mdp.states, actions=mdp.actions)
     given = some_answers("behavior")
-    today = planner(usual, given, about="policy").knowledge.answers
-    np.testing.assert_allclose(planner(usual, given, about="behavior").knowledge.answers, today, atol=1e-9)
+    today, turned = (planner(usual, given, about=about) for about in ("policy", "behavior"))
+    np.testing.assert_allclose(turned.knowledge.answers, today.knowledge.answers, atol=1e-9)
+    np.testing.assert_allclose(turned.matters.mass, today.matters.mass, atol=1e-12)
+
+
+def test_what_hangs_on_answers_about_usual_care_counts_those_that_others_are_turned_by() -> None:
+    policies = {name: sepsis.world().policies[name] for name in ("optimal", "flip-400-seed-42")}
+    found = planner(policies)
+    matters, records = found.matters, found.records
+    assert records is not None
+    mdp = records.empirical.mdp
+    cells = Places(
+        matters.cells.step, matters.cells.state, mdp.actions.positions_of(matters.logbook.actions)[matters.cells.action]
+    )
+    today = np.zeros_like(records.behavior_returns)
+    today[cells] = np.random.default_rng(0).normal(size=len(cells.step))
+    for k, (name, policy) in enumerate(policies.items()):
+        of_policy = cells.read(today + turned(Case(records, policy, name, about_today=True), today))
+        value = matters.values(k, of_policy).mean() - matters.kept[k].mean()
+        assert value == pytest.approx(matters.mass[k] @ cells.read(today), abs=1e-12)
+        assert value != pytest.approx((matters.mass - matters.through)[k] @ cells.read(today), abs=1e-3)
 
 
 def test_answers_about_usual_care_are_turned_towards_what_they_would_be_about_the_policy() -> None:

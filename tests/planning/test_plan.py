@@ -68,14 +68,14 @@ def test_continued_from_half_of_the_answers_equals_one_go_with_the_same_answers(
     first = plan(60, batch=30, about=about)
     half = answers(first, everything)
     then = first.next(half)
-    at_once = plan(60, batch=30, about=about, annotations=half)
+    at_once = plan(60, batch=30, about=about, annotations=half, earlier=first)
     assert then.sealed.equals(at_once.sealed)
     assert then.n_needed == 30
     assert (then.used, then.error, then.decisions) == (at_once.used, at_once.error, at_once.decisions)
     full = both(half, answers(then, everything))
-    assert then.next(full).error == plan(60, batch=30, about=about, annotations=full).error
+    assert then.next(full).error == plan(60, batch=30, about=about, annotations=full, earlier=[first, then]).error
     order = np.random.default_rng(1).permutation(len(half))
-    assert plan(60, batch=30, about=about, annotations=half.some(order)).sealed.equals(at_once.sealed)
+    assert plan(60, batch=30, about=about, annotations=half.some(order), earlier=first).sealed.equals(at_once.sealed)
 
 
 def test_experts_see_episode_step_and_action_in_an_order_of_their_own() -> None:
@@ -111,6 +111,15 @@ def test_answers_of_several_experts_count_each() -> None:
     given = answers(first, told(NAME))
     assert first.next(both(given, given)).used == 20
     assert first.next(given).used == 10
+
+
+def test_answers_to_decoys_cost_nothing() -> None:
+    first = plan(40, batch=20, about="behavior")
+    given = answers(first, told("behavior", taken=True))
+    assert len(given) == 40
+    assert first.next(given).used == 20
+    # Without the plan, nobody knows what was a decoy: every answer on which something hangs counts.
+    assert 20 < plan(40, batch=20, about="behavior", annotations=given).used < 40
 
 
 @pytest.mark.parametrize("cost", [None, lambda asked: np.full(asked.num_rows, 0.5)])

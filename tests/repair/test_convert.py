@@ -12,7 +12,7 @@ from semiope.domains import sepsis, tree
 from semiope.domains.world import World
 from semiope.models.case import Case, Records
 from semiope.models.residuals import predict
-from semiope.repair.convert import convert
+from semiope.repair.convert import convert, leading_to, turned
 from tests.estimate.test_sepsis_golden import annotate, assert_golden, dataset, policy_of
 from tests.models.test_tabular import dense
 from tests.repair.measure import rmse
@@ -159,6 +159,17 @@ def test_returns_and_conversion_by_plain_loops(seed: int) -> None:
     last = int(episodes.offsets[1])
     expected = sum(gamma**k * episodes.reward[k] for k in range(last))
     assert records.returns_from(np.array([0]))[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_hangs_on_returns_is_the_conversion_the_other_way_round(seed: int) -> None:
+    records, rng = Records(random_logs(seed), (0, 1, 2), 0.5), np.random.default_rng(seed)
+    mdp = records.empirical.mdp
+    case = Case(records, mdp.policy(rng.dirichlet(np.ones(3), size=(mdp.horizon, mdp.n_states))), "p")
+    returns, mass = rng.normal(size=(2, *records.behavior_returns.shape))
+    change = turned(case, returns)
+    assert np.abs(change).max() > 0.01
+    assert np.sum(mass * change) == pytest.approx(np.sum(leading_to(case, mass) * returns), abs=1e-12)
 
 
 def test_on_sepsis_it_brings_the_estimate_closer() -> None:

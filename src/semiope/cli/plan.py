@@ -51,7 +51,10 @@ def plan(
     shared_by: Annotated[int, typer.Option(help="To how many.")] = 2,
     per_episode: Annotated[int | None, typer.Option(help="The most questions about one episode.")] = None,
     per_expert: Annotated[int | None, typer.Option(help="The most questions for one expert, in this batch.")] = None,
-    decoys: Annotated[float, typer.Option(help="Questions that are not needed, for each that is.")] = 1.0,
+    decoys: Annotated[
+        float | None,
+        typer.Option(help="Questions that are not needed, for each that is. Default: 1, for several policies 1.25."),
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Stop when decisions are settled at this error rate.")] = 0.05,
     least_gain: Annotated[float, typer.Option(help="Stop when a batch gains less than this share.")] = 0.01,
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,

@@ -15,6 +15,10 @@ from semiope.errors import SchemaError
 
 QUESTION = ("episode", "step", "action")
 SEALED = "sealed.parquet"
+# What a question is there for; decoys are about other actions, or about the one taken.
+KINDS = ("needed", "decoy", "calibration")
+NEEDED, OTHER, TAKEN = range(len(KINDS))
+Key = tuple[str, int, str]
 
 
 def read_asked(plan: Any) -> list[pa.Table]:
@@ -33,14 +37,25 @@ def read_asked(plan: Any) -> list[pa.Table]:
 
 def strangers(annotations: Annotations, asked: Sequence[pa.Table]) -> int:
     """How many answers are to questions that none of these tables asks."""
-    planned = {_key(row) for table in asked for row in table.select(QUESTION).to_pylist()}
-    told = annotations.to_arrow().select(QUESTION).to_pylist()
-    return sum(_key(row) not in planned for row in told)
+    planned = {key for table in asked for key in keys(table)}
+    return sum(key not in planned for key in keys(annotations.to_arrow()))
 
 
-def _key(row: dict[str, Any]) -> tuple[str, int, str]:
-    """Labels as text: a file may not tell 1 from "1"."""
-    return str(row["episode"]), int(row["step"]), str(row["action"])
+def decoys_only(asked: Sequence[pa.Table]) -> set[Key]:
+    """Questions that these tables ask, and never because they are needed."""
+    kinds: dict[str, set[Key]] = {}
+    for table in asked:
+        of_row = table.column("kind").to_pylist() if "kind" in table.column_names else [KINDS[NEEDED]] * table.num_rows
+        for kind, key in zip(of_row, keys(table), strict=True):
+            kinds.setdefault(kind, set()).add(key)
+    needed = kinds.pop(KINDS[NEEDED], set())
+    return set().union(*kinds.values()) - needed
+
+
+def keys(table: pa.Table) -> list[Key]:
+    """The question of each row, labels as text: a file may not tell 1 from "1"."""
+    columns = [table.column(name).to_pylist() for name in QUESTION]
+    return [(str(episode), int(step), str(action)) for episode, step, action in zip(*columns, strict=True)]
 
 
 def _checked(table: pa.Table) -> pa.Table:

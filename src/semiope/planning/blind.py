@@ -9,7 +9,8 @@ to a candidate (1 yes, -1 no), the next decoy has the least
 
     sum over its groups and over policies of d_k x_k,
 
-half of what it adds to the sum of all d_k^2, up to a constant. Crowds would tell as well, so that steps and episodes
+half of what it adds to the sum of all d_k^2, up to a constant. Then they are exchanged for others as long as readers
+learn less by it (`exchange.py`). Crowds would tell as well, so that steps and episodes
 with fewer questions come first; and experts would wonder about actions that nobody ever took in such a state.
 """
 
@@ -23,15 +24,17 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
+from semiope.data.asked import OTHER, TAKEN
+from semiope.planning.exchange import Questions, exchange
 from semiope.planning.matters import Matters
 
-NEEDED, OTHER, TAKEN = 0, 1, 2
-KINDS = ("needed", "decoy", "calibration")
 # Beyond this, a reader who sees nothing but the questions knows the policy too well.
 BLIND = 0.6
 # What speaks against a candidate, in units of one yes or no too many by every policy: a step asked about already; an
 # episode with more decoys than its share; an action never logged in the state; each decoy more of its kind.
 AGAIN, CROWDED, STRANGE, KIND = 5_000.0, 50.0, 5.0, 0.1
+# How many decoys go with a needed question if nothing is said: for one policy, and for several.
+RATES = 1.0, 1.25
 # Decoys are chosen in parts of at most so many, each from about so many candidates.
 PART, POOL = 5_000, 100_000
 
@@ -88,7 +91,8 @@ def decoys(
     n_parts = max(-(-wanted // PART), 1)
     fit = (counts.sum(axis=0) > 0) | (matters.chosen > 0)
     fit &= (episodes.action >= 0)[:, None] & ~excluded
-    fit[matters.row, matters.action] = False
+    hanging = np.append(np.flatnonzero(matters.share.any(axis=0)), needed)
+    fit[matters.row[hanging], matters.action[hanging]] = False
     # Many more than are looked at closely, so that what is rare is among them.
     fit &= luck * np.count_nonzero(fit) < 4.0 * POOL * n_parts
     row, action = np.nonzero(fit)
@@ -98,16 +102,17 @@ def decoys(
     crowd = Crowd(
         np.bincount(ours[0], minlength=episodes.n_steps), room.astype(np.int64), rate * np.maximum(of_episode, 1.0)
     )
-    found_row, found_action = [], []
+    pools, picked, start = [], [], 0
     for part in range(n_parts):
         own, mine = slice(part, None, n_parts), (ours[0][part::n_parts], ours[1][part::n_parts])
         pool = _pool(matters, row[own], action[own])
-        candidates = row[own][pool], action[own][pool]
+        pools.append((row[own][pool], action[own][pool]))
         n = wanted // n_parts + (part < wanted % n_parts)
-        picked = _balanced(matters, counts, probs, mine, candidates, crowd, n)
-        found_row.append(candidates[0][picked])
-        found_action.append(candidates[1][picked])
-    row, action = np.concatenate(found_row), np.concatenate(found_action)
+        picked.append(start + _balanced(matters, counts, probs, mine, pools[-1], crowd, n))
+        start += len(pool)
+    row, action = (np.concatenate(parts) for parts in zip(*pools, strict=True))
+    found = _exchanged(matters, counts, probs, ours, (row, action), crowd, np.concatenate(picked))
+    row, action = row[found], action[found]
     return Asked(row, action, np.where(episodes.action[row] == action, TAKEN, OTHER))
 
 
@@ -152,6 +157,28 @@ def _balanced(
         episode, episodes.action[row] == action, score + against, crowd.rows, crowd.room, crowd.share, picked,
     )  # fmt: skip
     return picked[:n]
+
+
+def _exchanged(
+    matters: Matters,
+    counts: Floats,
+    probs: Probs,
+    needed: tuple[Integers, Integers],
+    candidates: tuple[Integers, Integers],
+    crowd: Crowd,
+    picked: Integers,
+) -> Integers:
+    """The candidates picked, exchanged for others that tell readers less."""
+    episodes, n_needed = matters.logbook.episodes, len(needed[0])
+    row, action = (np.append(*both).astype(np.int64) for both in zip(needed, candidates, strict=True))
+    said, sort = _told_apart(2 * probs(row, action) - 1)
+    questions = Questions(
+        frozen(np.ascontiguousarray(said.T)), sort, frozen(np.stack(_groups(matters, row, action))), action, row,
+        np.searchsorted(episodes.offsets, row, side="right") - 1, counts[episodes.state[row], action] == 0,
+    )  # fmt: skip
+    decoys: Integers = n_needed + picked
+    exchange(questions, decoys, n_needed, crowd.rows, crowd.room)
+    return decoys - n_needed
 
 
 def _groups(matters: Matters, row: Integers, action: Integers) -> tuple[Integers, ...]:

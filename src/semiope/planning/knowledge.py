@@ -10,7 +10,7 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.data.labels import ABSENT
-from semiope.data.logbook import AlignedAnnotations
+from semiope.data.logbook import AlignedAnnotations, Logbook
 from semiope.errors import SchemaError
 from semiope.models.case import Case, Records
 from semiope.models.level import together
@@ -35,11 +35,11 @@ class Knowledge:
     times: Floats
 
 
-def recorded(matters: Matters, policies: Mapping[str, AnyPolicy], gamma: float) -> Records | None:
+def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float) -> Records | None:
     """The model counted from the logs; None where none can be counted, or a policy has no place in it."""
     if not all(isinstance(policy, Policy) for policy in policies.values()):
         return None
-    records = Records(matters.logbook.episodes, tuple(matters.logbook.actions.words.to_pylist()), gamma)
+    records = Records(logbook.episodes, tuple(logbook.actions.words.to_pylist()), gamma)
     try:
         records.prior  # noqa: B018 (counted here)
     except SchemaError:

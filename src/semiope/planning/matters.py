@@ -20,12 +20,15 @@ import numpy as np
 from semiope._arrays import Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope._memory import refuse_beyond_memory
+from semiope.data.episodes import Episodes
 from semiope.data.labels import number
 from semiope.data.logbook import Logbook
+from semiope.models.case import Case, Records
 from semiope.models.places import Places
 from semiope.policies.cells import cells_of
 from semiope.policies.lookup import everything
 from semiope.policies.policy import AnyPolicy
+from semiope.repair.convert import leading_to
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,7 @@ class Matters:
     cell: Integers
     cells: Places
     chosen: Floats
+    through: Floats
 
     @property
     def n_policies(self) -> int:
@@ -61,7 +65,8 @@ class Matters:
     def mass(self) -> Floats:
         """What each policy's estimate has of the answer of each cell, (n_policies, n_cells)."""
         n, n_cells = self.logbook.episodes.n_episodes, len(self.cells.step)
-        return np.stack([np.bincount(self.cell, weights=own, minlength=n_cells) / n for own in self.share])
+        found = np.stack([np.bincount(self.cell, weights=own, minlength=n_cells) / n for own in self.share])
+        return found + self.through
 
     def values(self, policy: int, answers: Floats) -> Floats:
         """The estimate that each episode gives, if these are the answers of the cells."""
@@ -77,37 +82,63 @@ class Matters:
         return np.where(code[found] == wanted, found, -1) if len(code) else np.full(len(wanted), -1)
 
 
-def what_matters(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float) -> Matters:
-    """Look for every question on which an estimate hangs."""
+def what_matters(
+    logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, today: Records | None = None
+) -> Matters:
+    """Look for every question on which an estimate hangs.
+
+    With `today`, the model counted from the logs, answers are about today's policy and turned into the policies' own.
+    """
     episodes, n_actions = logbook.episodes, len(logbook.actions)
     refuse_beyond_memory(
         40.0 * episodes.n_steps * n_actions * len(policies), "the questions of a plan", "Plan with fewer episodes."
     )
-    decided = np.flatnonzero(episodes.action >= 0)
     everywhere = cells_of(episodes, "state")
-    tables, kept = [], np.empty((len(policies), episodes.n_episodes))
+    shares, others, kept = [], [], np.empty((len(policies), episodes.n_episodes))
     chosen = np.zeros((episodes.n_steps, n_actions))
     for k, (name, policy) in enumerate(policies.items()):
         probs = everything(policy.bind(logbook, everywhere, f"policy {name!r}"), logbook)
-        taken = np.ones(episodes.n_steps)
-        taken[decided] = probs[decided, episodes.action[decided]]
-        arrive = np.empty(episodes.n_steps)
-        _arrive(episodes.offsets, frozen(taken), gamma, arrive)
-        kept[k] = np.add.reduceat(arrive * taken * episodes.reward, episodes.offsets[:-1])
         chosen += probs / len(policies)
-        probs *= arrive[:, None]
-        probs[decided, episodes.action[decided]] = 0.0
-        tables.append(probs)
+        share, kept[k] = _shares(episodes, probs, gamma)
+        shares.append(share)
+        if today is not None:
+            others.append(_through_others(logbook, Case(today, policy, name, about_today=True), share))
     matter = np.zeros((episodes.n_steps, n_actions), dtype=np.bool_)
-    for table in tables:
-        matter |= table > 0
+    for table in [*shares, *others]:
+        matter |= table != 0
     row, action = np.nonzero(matter)
-    share = np.stack([table[row, action] for table in tables])
     n_states = len(episodes.states)
     code = (episodes.step[row].astype(np.int64) * n_states + episodes.state[row]) * n_actions + action
     cell, distinct = number(code) if len(code) else (code, code)
     cells = Places(distinct // (n_states * n_actions), distinct // n_actions % n_states, distinct % n_actions)
-    return Matters(logbook, list(policies), row, action, share, kept, cell, cells, chosen)
+    share = np.stack([table[row, action] for table in shares])
+    through = np.zeros((len(policies), len(distinct)))
+    for k, table in enumerate(others):
+        through[k, cell] = table[row, action]
+    return Matters(logbook, list(policies), row, action, share, kept, cell, cells, chosen, through)
+
+
+def _shares(episodes: Episodes, probs: Floats, gamma: float) -> tuple[Floats, Floats]:
+    """What an estimate has of every answer, (n_rows, n_actions), and of the rewards of each episode."""
+    decided = np.flatnonzero(episodes.action >= 0)
+    taken, arrive = np.ones(episodes.n_steps), np.empty(episodes.n_steps)
+    taken[decided] = probs[decided, episodes.action[decided]]
+    _arrive(episodes.offsets, frozen(taken), gamma, arrive)
+    share = probs * arrive[:, None]
+    share[decided, episodes.action[decided]] = 0.0
+    return share, np.add.reduceat(arrive * taken * episodes.reward, episodes.offsets[:-1])
+
+
+def _through_others(logbook: Logbook, case: Case, share: Floats) -> Floats:
+    """What an estimate has of the answer of each cell because it turns others, for each row and action not taken."""
+    rows, ids = case.records.rows, case.records.empirical.mdp.actions.positions_of(logbook.actions)
+    mass = np.zeros_like(case.records.behavior_returns)
+    for action, own in zip(ids.tolist(), share.T, strict=True):
+        np.add.at(mass[:, :, action], (rows.step, rows.state), own / logbook.episodes.n_episodes)
+    found: Floats = leading_to(case, mass)[rows.step, rows.state][:, ids]
+    found[np.arange(len(found)), np.maximum(logbook.episodes.action, 0)] = 0.0
+    found[logbook.episodes.action < 0] = 0.0
+    return found
 
 
 @compiled

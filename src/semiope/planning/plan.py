@@ -9,6 +9,7 @@ from semiope.data.asked import read_asked
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.errors import OptionError
 from semiope.pipeline.inputs import read_policies
+from semiope.planning.blind import RATES
 from semiope.planning.planner import Planner, read
 from semiope.planning.questions import Cost, experts_of
 from semiope.planning.result import Plan
@@ -32,7 +33,7 @@ def plan(
     shared_by: int = 2,
     per_episode: int | None = None,
     per_expert: int | None = None,
-    decoys: float = 1.0,
+    decoys: float | None = None,
     alpha: float = 0.05,
     least_gain: float = 0.01,
     target_width: float | None = None,
@@ -68,7 +69,8 @@ def plan(
     per_episode, per_expert
         The most questions about an episode, and in an expert's batch.
     decoys
-        How many questions that are not needed go with each that is, so that experts do not learn the policy.
+        How many questions that are not needed go with each that is, so that experts do not learn the policy. Default:
+        1 for one policy, 1.25 for several.
     alpha, least_gain
         Stop when all decisions are settled at this error rate, or when the batch would make the expected error smaller
         by less than this share.
@@ -82,6 +84,7 @@ def plan(
     """
     policies = read_policies(policy)
     about = ("policy" if len(policies) == 1 else "behavior") if about is None else about
+    decoys = RATES[len(policies) > 1] if decoys is None else decoys
     wishes = Wishes(
         budget, batch, about, goal, gamma, noise, cost,
         experts_of(experts), overlap, shared_by, per_episode, per_expert, decoys, alpha, least_gain, target_width, seed,

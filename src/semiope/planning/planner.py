@@ -13,18 +13,19 @@ import pyarrow as pa
 
 from semiope._arrays import Floats, Integers
 from semiope.data.annotations import Annotations
+from semiope.data.asked import NEEDED, decoys_only, keys
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, count
 from semiope.models.case import Records
 from semiope.pipeline.inputs import read_answers
 from semiope.planning import stopping
-from semiope.planning.blind import NEEDED, Asked, decoys, guessed
+from semiope.planning.blind import Asked, decoys, guessed
 from semiope.planning.design import Choice, Design, Supply, choose
 from semiope.planning.goals import wanted
 from semiope.planning.knowledge import Knowledge, learn, recorded
 from semiope.planning.matters import Matters, what_matters
-from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of
+from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of, table_of
 from semiope.planning.result import Plan, notes_on, sealed_table
 from semiope.planning.wishes import Wishes
 from semiope.policies.cells import cells_of
@@ -61,7 +62,8 @@ class Planner:
     @cached_property
     def matters(self) -> Matters:
         """The questions that matter."""
-        found = what_matters(self.logbook, self.policies, self.wishes.gamma)
+        today = self.records if self.wishes.about == "behavior" else None
+        found = what_matters(self.logbook, self.policies, self.wishes.gamma, today)
         if not len(found.row):
             they = "policy does" if len(self.policies) == 1 else "policies do"
             raise OptionError(
@@ -73,7 +75,7 @@ class Planner:
     @cached_property
     def records(self) -> Records | None:
         """The model counted from the logs, if one can be."""
-        return recorded(self.matters, self.policies, self.wishes.gamma)
+        return recorded(self.logbook, self.policies, self.wishes.gamma)
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -105,8 +107,11 @@ class Planner:
 
     @property
     def used(self) -> float:
-        """What the answers so far cost, those of several experts to one question each."""
-        return float(self.cost @ self.times)
+        """What the answers so far cost, those of several experts to one question each; decoys cost nothing."""
+        answered, free = np.flatnonzero(self.times), decoys_only(self.earlier)
+        asked = keys(table_of(self.logbook, self.matters.row[answered], self.matters.action[answered]))
+        paid = answered[[key not in free for key in asked]]
+        return float(self.cost[paid] @ self.times[paid])
 
     @cached_property
     def values(self) -> Floats:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._version import __version__
-from semiope.data.asked import QUESTION, strangers
+from semiope.data.asked import KINDS, NEEDED, QUESTION, strangers
 from semiope.errors import count
-from semiope.planning.blind import BLIND, KINDS, NEEDED, Asked, Guess, n_decoys
+from semiope.planning.blind import BLIND, Asked, Guess, n_decoys
 from semiope.planning.design import Choice
 from semiope.planning.knowledge import Knowledge
 from semiope.planning.matters import Matters

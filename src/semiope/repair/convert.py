@@ -62,6 +62,14 @@ def turned(case: Case, returns: Floats) -> Floats:
     return change
 
 
+def leading_to(case: Case, mass: Floats) -> Floats:
+    """How much of each of today's returns is in the sum of mass times D: `turned` the other way round."""
+    records, found = case.records, np.zeros_like(mass)
+    mdp = records.empirical.mdp
+    _forward(mdp.dynamics, records.empirical.counts, records.behavior, case.evaluation, mdp.gamma, mass, found)
+    return found
+
+
 @compiled
 def _backward(
     model: Dynamics, counts: Floats, behavior: Floats, evaluation: Floats, returns: Floats, gamma: float, change: Floats
@@ -88,6 +96,33 @@ def _backward(
                 earlier[s] += (policy[s, a] - behavior[s, a]) * returns[t, s, a] + policy[s, a] * change[t, s, a]
         for s in range(n_states):
             ahead[s] = earlier[s]
+
+
+@compiled
+def _forward(
+    model: Dynamics, counts: Floats, behavior: Floats, evaluation: Floats, gamma: float, mass: Floats, found: Floats
+) -> None:
+    """Fill in what hangs on each of today's returns, (horizon, n_states, n_actions), if `mass` hangs on D."""
+    horizon, n_states, n_actions = found.shape
+    here, ahead = np.zeros(n_states), np.zeros(n_states)  # what hangs on d
+    for t in range(horizon):
+        policy = evaluation[t if len(evaluation) > 1 else 0]
+        ahead[:] = 0.0
+        for s in range(n_states):
+            if model.terminal[s]:
+                continue
+            general = 0.0
+            for a in range(n_actions):
+                general += (mass[t, s, a] + here[s] * policy[s, a]) / (counts[s, a] + 1.0)
+            for a in range(n_actions):
+                found[t, s, a] = here[s] * (policy[s, a] - behavior[s, a])
+                own = (mass[t, s, a] + here[s] * policy[s, a]) * counts[s, a] / (counts[s, a] + 1.0)
+                passed, pair = gamma * (own + behavior[s, a] * general), s * n_actions + a
+                if passed != 0.0:
+                    for i in range(model.offsets[pair], model.offsets[pair + 1]):
+                        if model.following[i] != END:
+                            ahead[model.following[i]] += model.prob[i] * passed
+        here, ahead = ahead, here
 
 
 def _authors(case: Case) -> Floats:
