@@ -36,3 +36,17 @@ def test_default_intervals_cover_and_lights_are_red_where_they_do_not(world: str
         failing = by_name[name][:, 0] < 0.9
         assert failing.any() == (world == "sepsis-250")
         assert np.all(by_name[name][failing, 1] > 0.95)
+
+
+def test_studies_that_stop_by_their_own_rule_seldom_decide_wrongly() -> None:
+    stopping = study("stopping")
+    found = [
+        stopping.conducted(number, episodes=400, noise=0.2, budget=200, batch=20, alpha=0.05) for number in range(16)
+    ]
+    assert {one.reason for one in found} <= {"settled", "budget", "gain"}
+    wrong = [one.call == "better" and not one.better for one in found]
+    assert np.mean(wrong) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / len(found))
+    assert sum(one.reason == "settled" for one in found) > 4
+    assert all(one.call != "open" for one in found if one.reason == "settled")
+    assert all(one.questions <= 200 for one in found)
+    assert np.mean([one.questions for one in found]) < 150

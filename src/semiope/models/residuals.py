@@ -29,7 +29,7 @@ from semiope.models.places import Places
 
 # How many answers the prior variances count for, and where they lie in units of the logs' own: steps differ little.
 LEAN = np.array([8.0, 4.0, 2.0, 0.5])
-CENTRE = np.log([1.0, 1.0, 0.002, 0.05])
+CENTRE = np.log([1.0, 1.0, 0.002, 0.005])
 # Logarithms of variances are looked for within this of where the logs put them.
 FAR = 25.0
 # The level of what the model misses where it was logged is known as well as a mean of a quarter of the episodes.

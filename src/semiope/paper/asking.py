@@ -22,19 +22,29 @@ from semiope.planning.wishes import Wishes
 from semiope.policies.policy import Policy
 
 WAYS = ("random", "mattering", "deviations", "planned")
-BUDGETS = (25, 50, 100, 200, 400, 1000, 2000, 4000, 8000)
+BUDGETS = (5, 10, 20, 50, 100, 200, 400, 1000, 3000)
 NOISES = (0.0, 0.2, 1.0)
 SOFT = 0.1
 
 
 def ask_alone(settings: Settings, number: int) -> dict[str, Any]:
     """Each policy planned on its own, answers about its own returns."""
-    return _ask_each(settings, number, sepsis.world().policies, NOISES)
+    return _ask_each(settings, number, sepsis.world().policies, "policy")
 
 
 def ask_softened(settings: Settings, number: int) -> dict[str, Any]:
-    """The same for policies that do otherwise with a probability of SOFT."""
-    return _ask_each(settings, number, softened(), NOISES)
+    """The same for policies that do otherwise with a probability of SOFT, every third of them."""
+    return _ask_each(settings, number, some(softened()), "policy")
+
+
+def ask_for_today(settings: Settings, number: int) -> dict[str, Any]:
+    """Every third policy planned on its own, answers about usual care."""
+    return _ask_each(settings, number, some(sepsis.world().policies), "behavior")
+
+
+def some(policies: dict[str, Policy]) -> dict[str, Policy]:
+    """Every third policy."""
+    return dict(list(policies.items())[::3])
 
 
 def ask_together(settings: Settings, number: int) -> dict[str, Any]:
@@ -73,19 +83,19 @@ def _told(data: Dataset, policy: Policy, noise: float) -> Annotations:
     return sepsis.world().annotate(data.episodes, policy, annotators=Annotator(std=noise), seed=data.seed)
 
 
-def _ask_each(
-    settings: Settings, number: int, policies: dict[str, Policy], noises: tuple[float, ...]
-) -> dict[str, Any]:
+def _ask_each(settings: Settings, number: int, policies: dict[str, Policy], about: str) -> dict[str, Any]:
     data = Dataset.of(settings, number)
     found: dict[str, list[Floats]] = {}
     records = None
     for name, policy in policies.items():
-        planner = Planner(data.episodes, {name: policy}, None, wishes("policy"))
+        planner = Planner(data.episodes, {name: policy}, None, wishes(about))
         if records is not None:
             vars(planner)["records"] = records
         records = planner.records
-        for noise in noises:
-            desk = Desk(planner, _told(data, policy, noise), data.seed)
+        for noise in NOISES:
+            desk = Desk(
+                planner, _told(data, policy if about == "policy" else sepsis.world().behavior, noise), data.seed
+            )
             for way in WAYS:
                 found.setdefault(f"{noise} {way}", []).append(desk.curve(way))
             found.setdefault(f"{noise} all", []).append(desk.estimates(desk.codes))

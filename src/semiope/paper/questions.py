@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from semiope.paper.pages import Block, Claim, Heading, Made, Points, Spread, Tab
 from semiope.paper.pieces import Piece, Pieces
 from semiope.paper.settings import Settings
 from semiope.planning.planner import Planner
+from semiope.policies.policy import Policy
 from semiope.uncertainty.scores import rank_correlation
 
 if TYPE_CHECKING:
@@ -28,9 +29,27 @@ SHOWS = (
     "matter, by first deviation, and planned; for three levels of noise."
 )
 ALONE = Piece(asking.ask_alone, cost=40.0)
-SOFTENED = Piece(asking.ask_softened, cost=40.0)
-TOGETHER = Piece(asking.ask_together, cost=20.0)
-PARTS = {"each policy on its own": ALONE, "softened policies, each on its own": SOFTENED, "all 26 at once": TOGETHER}
+SOFTENED = Piece(asking.ask_softened, cost=20.0)
+FOR_TODAY = Piece(asking.ask_for_today, cost=20.0)
+TOGETHER = Piece(asking.ask_together, cost=10.0)
+
+
+class Part(NamedTuple):
+    """A part of the study: what is run, the policies that it is about, and how a figure calls it."""
+
+    piece: Piece
+    policies: Callable[[], dict[str, Policy]]
+    short: str
+
+
+PARTS = {
+    "each policy on its own": Part(ALONE, lambda: sepsis.world().policies, "each alone"),
+    "softened policies, each on its own": Part(SOFTENED, lambda: asking.some(asking.softened()), "softened"),
+    "each on its own, answers about usual care": Part(
+        FOR_TODAY, lambda: asking.some(sepsis.world().policies), "usual care"
+    ),
+    "all 26 at once, answers about usual care": Part(TOGETHER, lambda: sepsis.world().policies, "all at once"),
+}
 COLOURS = {
     "random": (figures.GREY, ":", "at random"), "mattering": (figures.ORANGE, "-.", "at random, of those that matter"),
     "deviations": (figures.SKY, "--", "where most hangs on the answer"), "planned": (figures.BLUE, "-", "planned"),
@@ -41,7 +60,7 @@ MOST_QUESTIONS = 12
 
 def pieces(settings: Settings) -> list[Piece]:
     """All datasets, and small worlds where the best plan can be found by trying all."""
-    return [*each(settings, ALONE, SOFTENED, TOGETHER), Piece(small)]
+    return [*each(settings, *(part.piece for part in PARTS.values())), Piece(small)]
 
 
 class Curves(NamedTuple):
@@ -53,7 +72,7 @@ class Curves(NamedTuple):
 
 def make(settings: Settings, found: Pieces) -> Made:
     """A page with a figure."""
-    shown = {part: _curves(settings, found, part) for part in PARTS}
+    shown = {name: _curves(settings, found, part) for name, part in PARTS.items()}
     best = found[Piece(small)]
     blocks: list[Block] = []
     for part, by_noise in shown.items():
@@ -68,20 +87,16 @@ _NOTES = (
     "answers enter C*-PDIS. Planned questions are planned again after each budget shown, with the answers so far.",
     "Each on its own: experts tell returns of the policy itself. All at once: they tell returns of usual care, once "
     "for all policies, and the answers are corrected for each.",
-    "Softened policies do otherwise than their deterministic ones with a probability of 0.1.",
+    "Softened policies do otherwise than their deterministic ones with a probability of 0.1. These, and policies on "
+    "their own with answers about usual care, are every third of the 26.",
     "Small worlds: the standard deviation that remains in what is wanted, for the questions planned and for the best "
     "of all sets of as many questions.",
 )
 
 
-def _truths(part: str) -> Floats:
-    world = sepsis.world()
-    policies = asking.softened() if part.startswith("softened") else world.policies
-    return np.array([world.mdp.value(policy) for policy in policies.values()])
-
-
-def _curves(settings: Settings, found: Pieces, part: str) -> dict[float, Curves]:
-    data, truth = gathered(settings, found, PARTS[part]), _truths(part)
+def _curves(settings: Settings, found: Pieces, part: Part) -> dict[float, Curves]:
+    data, mdp = gathered(settings, found, part.piece), sepsis.world().mdp
+    truth = np.array([mdp.value(policy) for policy in part.policies().values()])
 
     def rmse(estimates: Floats) -> Floats:
         errors: Floats = np.sqrt(np.mean((estimates - truth) ** 2, axis=-1))
@@ -138,7 +153,7 @@ def reached(rmse: Floats) -> float:
 
 
 def _claims(shown: dict[str, dict[float, Curves]]) -> list[Claim]:
-    alone, together = shown["each policy on its own"], shown["all 26 at once"]
+    alone, *_, together = shown.values()
     at = {budget: i for i, budget in enumerate(asking.BUDGETS)}
     found = []
     exact, noisy = alone[0.0], alone[0.2]
@@ -168,7 +183,10 @@ def _claims(shown: dict[str, dict[float, Curves]]) -> list[Claim]:
 
 def _figure(shown: dict[str, dict[float, Curves]]) -> Figure:
     panels = [
-        (part, metric) for part in shown for metric in ("rmse", "spearman") if metric == "rmse" or "soft" not in part
+        (part, metric)
+        for part in shown
+        for metric in ("rmse", "spearman")
+        if metric == "rmse" or part.startswith("all")
     ]
     with figures.styled():
         figure, axes = figures.new(len(panels), len(asking.NOISES), height=6.6)
@@ -181,16 +199,13 @@ def _figure(shown: dict[str, dict[float, Curves]]) -> Figure:
                 one.set(xscale="log", ylim=(0.01, 0.045) if metric == "rmse" else (0.9, 1.005))
                 one.tick_params(labelbottom=row == len(panels) - 1, labelleft=not column)
                 if not column:
-                    one.set_ylabel(f"{'RMSE' if metric == 'rmse' else 'Spearman'}\n{_SHORT[part]}")
+                    one.set_ylabel(f"{'RMSE' if metric == 'rmse' else 'Spearman'}\n{PARTS[part].short}")
                 if not row:
                     one.set_title(f"noise {noise:g}")
         for one in axes[-1]:
             one.set_xlabel("questions")
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
-
-
-_SHORT = dict(zip(PARTS, ("each alone", "softened", "all at once"), strict=True))
 
 
 def small(settings: Settings, number: int) -> dict[str, Any]:
