@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from semiope.bench.data import Synthetic, synthetic
+from semiope.data.episodes import Episodes
 from semiope.domains.world import World
 from semiope.errors import MissingExtraError, quietly
 from semiope.estimate.evidence import gather
@@ -20,6 +21,7 @@ from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.models.outcomes import Counted
 from semiope.pipeline import evaluate
+from semiope.planning.result import Plan
 
 EPISODES = 100_000
 STEPPED = 300
@@ -44,7 +46,8 @@ class Measurement(NamedTuple):
 
 def measure(*, quick: bool = False) -> list[Measurement]:
     """Measure everything; `quick` takes a tenth of the data."""
-    data = synthetic(EPISODES // 10 if quick else EPISODES)
+    n_episodes = EPISODES // 10 if quick else EPISODES
+    data = synthetic(n_episodes)
     with quietly():
         found = [
             *_in_memory(data),
@@ -53,7 +56,7 @@ def measure(*, quick: bool = False) -> list[Measurement]:
             _resampling(data.episodes.n_episodes),
             *_start_up(),
         ]
-    return [*found, *_sepsis(EPISODES // 10 if quick else EPISODES), *_paper(repeats=1 if quick else 3)]
+    return [*found, *_sepsis(n_episodes), *_planning(n_episodes), *_paper(repeats=1 if quick else 3)]
 
 
 def print_measurements(measurements: list[Measurement], *, verdicts: bool) -> None:
@@ -123,15 +126,12 @@ def _whole(episodes: Any, policy: Any, annotations: Any) -> list[Any]:
 
 
 def _memory(data: Synthetic) -> Measurement:
-    """Peak of what evaluate allocates; compiled code allocates nothing, so that tracemalloc sees it all."""
+    """Peak of what evaluate allocates, beside what it reads."""
     episodes, annotations = data.episodes, data.annotations
     columns = [episodes.state, episodes.action, episodes.reward, episodes.offsets]
     columns += [annotations.episode, annotations.step, annotations.action, annotations.value]
-    tracemalloc.start()
-    _whole(episodes, data.policies["p0"], annotations)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return Measurement("extra peak memory of evaluate", peak / sum(c.nbytes for c in columns), 1.5, "input columns")
+    extra = peak(lambda: _whole(episodes, data.policies["p0"], annotations))
+    return Measurement("extra peak memory of evaluate", extra / sum(c.nbytes for c in columns), 1.5, "input columns")
 
 
 def _resampling(n: int) -> Measurement:
@@ -230,6 +230,31 @@ def _sepsis(n_episodes: int) -> list[Measurement]:
     return found
 
 
+def _planning(n_episodes: int) -> list[Measurement]:
+    """Plans for the sepsis world: for all policies at once, and for one and many episodes, with the memory it takes."""
+    from semiope.domains import sepsis
+    from semiope.planning.plan import plan
+
+    world, (name, policy) = sepsis.world(), list(sepsis.world().policies.items())[-1]
+    few, some, many = (world.sample(n) for n in (1000, n_episodes // 10, n_episodes))
+
+    def alone(episodes: Episodes) -> Plan:
+        return plan(episodes, {name: policy}, 5000, gamma=sepsis.GAMMA, least_gain=0.0)
+
+    def memory(episodes: Episodes) -> float:
+        return peak(lambda: alone(episodes)) / episodes.n_steps
+
+    seconds = best(
+        {"together": lambda: plan(few, world.policies, 1000, gamma=sepsis.GAMMA), "alone": lambda: alone(many)},
+        repeats=2,
+    )
+    return [
+        Measurement("plan: 1,000 episodes, 26 policies, 1,000 questions", seconds["together"], 5, "seconds"),
+        Measurement(f"plan: {n_episodes:,} episodes, one policy, 5,000 questions", seconds["alone"], 30, "seconds"),
+        Measurement("memory of that plan for a step", memory(many) / memory(some), 1.1, "with a tenth of the episodes"),
+    ]
+
+
 def _paper(*, repeats: int) -> list[Measurement]:
     """The paper's experiments on one sepsis dataset, per policy and setting, beside what its own code needs for one."""
     from semiope.domains import sepsis
@@ -290,6 +315,15 @@ def _stepping(world: World) -> Job:
                 over = terminated or truncated
 
     return step_through
+
+
+def peak(job: Job) -> int:
+    """Peak of what a job allocates; compiled code allocates next to nothing, so that tracemalloc sees it all."""
+    tracemalloc.start()
+    job()
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
 
 
 def best(jobs: dict[str, Job], *, repeats: int) -> dict[str, float]:
