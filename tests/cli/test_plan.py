@@ -108,7 +108,7 @@ def test_several_policies(study: Study) -> None:
 
 
 def test_a_target_width_needs_no_folder(study: Study) -> None:
-    found = study.plan("--target-width", "0.45", "--json", "-", out=None)
+    found = study.plan("--target-width", "0.4", "--json", "-", out=None)
     assert found.status == 0
     assert json.loads(found.out)["budget"] == json.loads(found.out)["needed"] > 1
     assert "written" not in found.err

@@ -15,6 +15,7 @@ import pytest
 import semiope as so
 from semiope.data.asked import read_asked, strangers
 from semiope.domains import sepsis
+from semiope.pipeline.evaluate import again
 from semiope.planning.files import batches
 from tests.planning.cases import GAMMA, answers, both, patients, told
 
@@ -125,6 +126,35 @@ def test_evaluate_averages_by_prefix_where_a_plan_chose(tmp_path: Path) -> None:
         assert found.settings["means"] == "prefix"
         assert any("a plan chose what to ask: split weights are averaged by prefix" in note for note in notes(found))
     assert so.evaluate(patients(), policy, **options)["c-pdis"].value != expected
+
+
+def test_evaluate_knows_all_batches_of_a_plan_that_went_on() -> None:
+    first, policy = plan(), sepsis.world().policies[NAME]
+    given = answers(first, told(NAME))
+    then = first.next(given)
+    assert [one.num_rows for one in then.asked] == [60, 60]
+    given = both(given, answers(then, told(NAME)))
+    options: dict[str, Any] = {"annotations": given, "estimators": ["c-pdis"], "gamma": GAMMA}
+    found = so.evaluate(patients(), policy, plan=then, **options)
+    assert not any("chosen by others" in note for note in notes(found))
+    # What goes again, as for a report, has the same means.
+    assert again(found)["c-pdis"].value == found["c-pdis"].value
+    by_cell = so.evaluate(patients(), policy, plan=then, means="cell", **options)
+    assert any("split weights are averaged by cell" in note for note in notes(by_cell))
+    assert again(by_cell)["c-pdis"].value == by_cell["c-pdis"].value != found["c-pdis"].value
+
+
+def test_evaluate_doubts_answers_about_usual_care_that_nobody_turned() -> None:
+    policy = sepsis.world().policies[NAME]
+    first = plan(about="behavior")
+    options: dict[str, Any] = {
+        "annotations": answers(first, told("behavior")),
+        "estimators": ["c*-pdis"],
+        "gamma": GAMMA,
+    }
+    for repair, doubted in (("model", True), (None, True), ("convert:state,model", False)):
+        found = so.evaluate(patients(), policy, plan=first, repair=repair, **options)
+        assert any("nothing turns the answers" in one for one in found.warnings) == doubted
 
 
 def test_evaluate_notes_answers_that_others_chose() -> None:

@@ -22,11 +22,11 @@ Key = tuple[str, int, str]
 
 
 def read_asked(plan: Any) -> list[pa.Table]:
-    """The sealed tables of a plan, of several, or of all batches in a folder."""
+    """The sealed tables of a plan and those before it, of several, or of all batches in a folder."""
     if isinstance(plan, Sequence) and not isinstance(plan, str):
         return [table for one in plan for table in read_asked(one)]
-    if hasattr(plan, "sealed"):
-        return [plan.sealed]
+    if hasattr(plan, "asked"):
+        return list(plan.asked)
     if isinstance(plan, str | os.PathLike) and Path(plan).is_dir():
         paths = [*sorted(Path(plan).glob(f"batch-*/{SEALED}")), *Path(plan).glob(SEALED)]
         if not paths:
@@ -50,6 +50,11 @@ def decoys_only(asked: Sequence[pa.Table]) -> set[Key]:
             kinds.setdefault(kind, set()).add(key)
     needed = kinds.pop(KINDS[NEEDED], set())
     return set().union(*kinds.values()) - needed
+
+
+def about_today(asked: Sequence[pa.Table]) -> bool:
+    """Whether answers to these questions are about today's policy."""
+    return any("behavior" in table.column("about").to_pylist() for table in asked if "about" in table.column_names)
 
 
 def keys(table: pa.Table) -> list[Key]:

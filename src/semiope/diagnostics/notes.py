@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from semiope.data.annotations import Annotations
-from semiope.data.asked import strangers
+from semiope.data.asked import about_today, strangers
 from semiope.data.logbook import Logbook
 from semiope.errors import count
 from semiope.estimate.registry import ALIASES, ESTIMATORS
@@ -55,10 +55,22 @@ def notes_on(
     return notes
 
 
-def note_on_plan(policy: str, annotations: Annotations | None, asked: Sequence[pa.Table] | None) -> list[str]:
+def doubt_on_plan(policy: str, asked: Sequence[pa.Table] | None, repair: Sequence[str]) -> list[str]:
+    """Whether answers about today's policy are taken for answers about another."""
+    if asked is None or not about_today(asked) or any(step.startswith("convert") for step in repair):
+        return []
+    return [
+        f"policy {policy!r}: the plan asked about usual care, and nothing turns the answers to this one: "
+        "use repair='convert:state,model'."
+    ]
+
+
+def note_on_plan(
+    policy: str, annotations: Annotations | None, asked: Sequence[pa.Table] | None, means: str
+) -> list[str]:
     """Whether the answers are to what a plan asked."""
     if asked is None or annotations is None:
         return []
     others = strangers(annotations, asked)
     chosen = f"; {others:,} are to questions that it did not ask, chosen by others" if others else ""
-    return [f"policy {policy!r}: a plan chose what to ask{chosen}: split weights are averaged by prefix."]
+    return [f"policy {policy!r}: a plan chose what to ask{chosen}: split weights are averaged by {means}."]

@@ -11,7 +11,7 @@ from semiope._options import Progress, check_gamma
 from semiope._version import __version__
 from semiope.data.asked import read_asked
 from semiope.data.episodes import Episodes, read_episodes
-from semiope.diagnostics.notes import note_on_plan, notes_on
+from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
 from semiope.diagnostics.support import judge_means, judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
@@ -129,15 +129,16 @@ def evaluate(
         evidence = evidences[key]
         shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
-        notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked)]
+        notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked, averaged)]
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
         settings, weighed = _settings(problem, own), Weighed(problem, own.estimated)
         options = {
             "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": repair,
-            "model": outcomes[name], "means": means, "plan": plan, "gamma": gamma,
+            "model": outcomes[name], "means": averaged, "gamma": gamma,
         }  # fmt: skip
         run = Run(episodes, one, answers[name], options, weighed)
-        results[name] = replace(_evaluate_one(weighed, names, settings, notes, own.doubts, done), run=run)
+        doubts = [*own.doubts, *doubt_on_plan(name, asked, own.steps)]
+        results[name] = replace(_evaluate_one(weighed, names, settings, notes, doubts, done), run=run)
     return results if several else results["policy"]
 
 

@@ -79,6 +79,7 @@ def decoys(
     excluded: Booleans,
     luck: Floats,
     room: Integers,
+    seed: int,
 ) -> Asked:
     """Companions for the needed questions (their places among those that matter).
 
@@ -111,7 +112,7 @@ def decoys(
         picked.append(start + _balanced(matters, counts, probs, mine, pools[-1], crowd, n))
         start += len(pool)
     row, action = (np.concatenate(parts) for parts in zip(*pools, strict=True))
-    found = _exchanged(matters, counts, probs, ours, (row, action), crowd, np.concatenate(picked))
+    found = _exchanged(matters, counts, probs, ours, (row, action), crowd, np.concatenate(picked), seed)
     row, action = row[found], action[found]
     return Asked(row, action, np.where(episodes.action[row] == action, TAKEN, OTHER))
 
@@ -167,6 +168,7 @@ def _exchanged(
     candidates: tuple[Integers, Integers],
     crowd: Crowd,
     picked: Integers,
+    seed: int,
 ) -> Integers:
     """The candidates picked, exchanged for others that tell readers less."""
     episodes, n_needed = matters.logbook.episodes, len(needed[0])
@@ -177,7 +179,7 @@ def _exchanged(
         np.searchsorted(episodes.offsets, row, side="right") - 1, counts[episodes.state[row], action] == 0,
     )  # fmt: skip
     decoys: Integers = n_needed + picked
-    exchange(questions, decoys, n_needed, crowd.rows, crowd.room)
+    exchange(questions, decoys, n_needed, crowd.rows, crowd.room, seed)
     return decoys - n_needed
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from semiope._arrays import Booleans, Floats, Integers
 from semiope._compiled import compiled
+from semiope._random import generator
 
 # How often an exchange is tried for each decoy, and in all.
 TRIES, MOST = 300, 500_000
@@ -55,15 +56,15 @@ class Readers(NamedTuple):
     total: Floats
 
 
-def exchange(questions: Questions, decoys: Integers, n_needed: int, rows: Integers, room: Integers) -> None:
-    """Exchange decoys (in place) for other questions; the first `n_needed` stay.
+def exchange(questions: Questions, decoys: Integers, n_needed: int, rows: Integers, room: Integers, seed: int) -> None:
+    """Exchange decoys (in place) for other questions, tried in an order by the seed; the first `n_needed` stay.
 
     `rows` and `room` are how often each row is asked about, and how many more each episode may be asked.
     """
     if not len(decoys):
         return
     n, n_tries = len(questions.row), min(TRIES * len(decoys), MOST)
-    rng = np.random.default_rng(0)
+    rng = generator(seed)
     out, into = rng.integers(0, len(decoys), n_tries), rng.integers(n_needed, n, n_tries)
     order = np.argsort(questions.episode, kind="stable")
     first = np.searchsorted(questions.episode[order], np.arange(len(room) + 1))

@@ -40,15 +40,15 @@ def plan(
     earlier: Any = (),
     seed: int = 0,
 ) -> Plan:
-    """Choose the questions worth asking next; without cheating on experts, and with a reason to stop when there is one.
+    """Choose the questions worth asking next; keeping experts blind, and with a reason to stop when there is one.
 
     Parameters
     ----------
     episodes, policy
         As for `evaluate`; several policies are a dict by name.
     budget
-        How many questions that matter may be asked in all, those answered so far included; with `cost`, what they may
-        cost. Decoys come on top.
+        How many answers to questions that matter are wanted in all, those so far included (a question that two experts
+        are asked counts twice); with `cost`, what they may cost. Decoys come on top.
     annotations
         Answers so far, to this plan's questions or to any.
     batch
@@ -63,7 +63,8 @@ def plan(
     noise
         Standard deviation of an expert's answer. Default: found from answers so far; before, a guess from the logs.
     cost
-        Of a question: a column of the episodes, or a function of a table of episode, step, action, state. Default: 1.
+        Of a question: a number, a column of the episodes, or a function of a table of episode, step, action, state.
+        Default: 1.
     experts, overlap, shared_by
         Names or number of experts, and what share of questions is asked to how many of them.
     per_episode, per_expert
@@ -75,7 +76,8 @@ def plan(
         Stop when all decisions are settled at this error rate, or when the batch would make the expected error smaller
         by less than this share.
     target_width
-        Instead of a budget: ask as many as it takes for intervals (of level 1 - alpha) this wide.
+        Instead of a budget: ask as many as it takes for intervals (of level 1 - alpha) this wide, of differences to
+        today's policy or, with goal "value", of values.
     earlier
         Earlier batches (plans, their sealed tables, or their folder): answers to other questions are noted as chosen by
         others.

@@ -168,9 +168,9 @@ class Planner:
         """Whether decisions can be settled: if that is the goal, and a few answers have put the model to the test."""
         return self.wishes.goal != "value" and int(np.count_nonzero(self.times)) >= FEW
 
-    def continued(self, annotations: Any, sealed: pa.Table) -> Plan:
-        """The next batch, with these answers so far, after one with this sealed table."""
-        return self.answered_by(read(annotations, self.policies), [*self.earlier, sealed]).plan()
+    def continued(self, annotations: Any, earlier: Sequence[pa.Table]) -> Plan:
+        """The next batch, with these answers so far, after batches with these sealed tables."""
+        return self.answered_by(read(annotations, self.policies), earlier).plan()
 
     def answered_by(self, annotations: Annotations | None, earlier: Sequence[pa.Table] = ()) -> Planner:
         """The same with these answers, after these batches: what does not depend on answers is kept."""
@@ -276,8 +276,9 @@ class Planner:
         excluded[self.told] = True
         left = self.room - np.bincount(matters.episode[chosen.question], minlength=len(self.room))
         added = decoys(
-            matters, chosen.question, self.wishes.decoys, self.knowledge.counts, self._probs, excluded, self.luck, left
-        )
+            matters, chosen.question, self.wishes.decoys, self.knowledge.counts, self._probs, excluded, self.luck, left,
+            self.wishes.seed,
+        )  # fmt: skip
         return Asked(*(np.concatenate(both) for both in zip(needed, added, strict=True)))
 
     def _result(
@@ -293,7 +294,9 @@ class Planner:
         guess = guessed(self.matters, asked, self._probs(asked.row, asked.action))
         return Plan(
             planner=self,
-            sealed=sealed_table(self.matters, self.knowledge, chosen, asked, hands, self.wishes.seed),
+            sealed=sealed_table(
+                self.matters, self.knowledge, chosen, asked, hands, self.wishes.about, self.wishes.seed
+            ),
             decisions=decisions,
             stop=stop,
             guess=guess,

@@ -63,7 +63,7 @@ def costs(matters: Matters, cost: Cost) -> Floats:
         found = as_floats(cost, "cost")
     found = np.broadcast_to(found, n) if found.ndim == 0 else found
     if found.shape != (n,):
-        raise OptionError(f"cost: the function gave {found.shape} for {n:,} questions. Give one number for each.")
+        raise OptionError(f"cost: {found.shape} numbers for {n:,} questions. Give one for each.")
     wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
     if len(wrong):
         shown = "; ".join(f"{episodes.describe_row(int(matters.row[i]))}: {found[i]:g}" for i in wrong[:SHOWN])
@@ -136,7 +136,7 @@ def dealt(asked: Asked, experts: list[str], overlap: float, shared_by: int, luck
             hands[expert].append(question)
     found = []
     for name, hand in zip(experts, hands, strict=True):
-        own = np.sort(np.array(hand, dtype=np.int64))
+        own = np.array(hand, dtype=np.int64)
         own = own[np.lexsort((asked.action[own], asked.row[own]))]
         number = int(Vocabulary(pa.array([name])).numbers[0])
         found.append(Hand(name, np.random.default_rng([seed, abs(number)]).permutation(own)))

@@ -54,6 +54,11 @@ class Plan:
         }
 
     @property
+    def asked(self) -> list[pa.Table]:
+        """The sealed tables of this batch and of all before it."""
+        return [*self.planner.earlier, self.sealed]
+
+    @property
     def n_needed(self) -> int:
         """Number of different questions that the plan needs."""
         rank = self.sealed.column("rank")
@@ -61,7 +66,7 @@ class Plan:
 
     def next(self, annotations: Any) -> Plan:
         """The next batch, now that there are these answers (all so far)."""
-        return self.planner.continued(annotations, self.sealed)
+        return self.planner.continued(annotations, self.asked)
 
     def save(self, folder: str | Path) -> Path:
         """Write questions by expert, the sealed table and a summary as the next batch in a folder; return where."""
@@ -107,7 +112,7 @@ def _plain(value: Any) -> Any:
 
 
 def sealed_table(
-    matters: Matters, knowledge: Knowledge, chosen: Choice, asked: Asked, hands: list[Hand], seed: int
+    matters: Matters, knowledge: Knowledge, chosen: Choice, asked: Asked, hands: list[Hand], about: str, seed: int
 ) -> pa.Table:
     """What is not for the experts: who is asked what in which order, what for, and why."""
     order = np.concatenate([hand.questions for hand in hands]).astype(np.int64)
@@ -132,6 +137,7 @@ def sealed_table(
         "speaks_for": pa.array(speaks_for, mask=~is_needed),
         "logged": pa.array(logged),
         "reason": pa.array(reasons, pa.string()),
+        "about": pa.array([about] * len(order), pa.string()),
         "seed": pa.array(np.full(len(order), seed)),
     }
     for name, column in columns.items():

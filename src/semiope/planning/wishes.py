@@ -57,7 +57,9 @@ class Wishes:
         for name in ("noise", "target_width"):
             given = getattr(self, name)
             if given is not None and not (_is_number(given) and (given > 0 or (name == "noise" and given == 0))):
-                raise OptionError(f"{name}: {given!r} is not a number above 0.")
+                raise OptionError(
+                    f"{name}: {given!r} is not a number {'of at least' if name == 'noise' else 'above'} 0."
+                )
         for name in ("per_episode", "per_expert"):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name)

@@ -26,7 +26,7 @@ from semiope.uncertainty.intervals import check_alpha, check_method
 # Options of `so.evaluate` that are said again if they are not these.
 USUAL = {
     "behavior": None, "cell": "state", "estimators": None, "weights": "equal", "repair": None, "model": None,
-    "means": None, "gamma": 1.0,
+    "means": "cell", "gamma": 1.0,
 }  # fmt: skip
 
 

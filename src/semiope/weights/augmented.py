@@ -27,7 +27,7 @@ def augmented_policy(
     `behavior_probs` is pi_b and `counts` is n, both (n_cells, n_actions).
     """
     unlogged = np.where(counts == 0, behavior_probs, 0.0)
-    augmented = unlogged @ overall_weights(split, logbook) if unlogged.any() else unlogged
+    augmented = unlogged @ _overall(split, logbook) if unlogged.any() else unlogged
     episodes, annotations = logbook.episodes, logbook.annotations
     _add_weights(
         safe_ratio(behavior_probs, counts), cells.of_row, episodes.action, split.taken,
@@ -51,11 +51,11 @@ def mean_split_weights(split: SplitWeights, cells: Cells, logbook: Logbook) -> F
     np.add.at(sums, (cell, action, action), split.taken[decided])
     cell, taken = cells.of_row[annotations.row], episodes.action[annotations.row]
     np.add.at(sums, (cell, taken, annotations.action), split.annotated)
-    sums += np.where(counts[:, :, None] == 0, overall_weights(split, logbook), 0.0)
+    sums += np.where(counts[:, :, None] == 0, _overall(split, logbook), 0.0)
     return sums / np.maximum(counts, 1)[:, :, None]
 
 
-def overall_weights(split: SplitWeights, logbook: Logbook) -> Floats:
+def _overall(split: SplitWeights, logbook: Logbook) -> Floats:
     """Mean weights over all samples that took an action, (n_actions, n_actions); of one never taken all on itself."""
     episodes, annotations, n_actions = logbook.episodes, logbook.annotations, len(logbook.actions)
     sums = np.zeros((n_actions, n_actions))

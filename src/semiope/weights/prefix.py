@@ -65,7 +65,7 @@ class PrefixAugmented(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The samples step by step, as both kernels go through them.
+    """The samples step by step, as all kernels go through them.
 
     Rows of step t are order[first_rows[t]:first_rows[t + 1]], its cells first_cells[t] to first_cells[t + 1], and the
     answers about a row first_answers[row] to first_answers[row + 1]; `evaluation` is pi_e of the actions taken.
