@@ -236,7 +236,7 @@ def test_the_order_of_answers_and_rounding_do_not_matter(scale: float) -> None:
 def test_what_is_expected_without_answers() -> None:
     """Answers that say nothing new: the variances stay of the size that the logs say."""
     parts = expected(Prior(2.0, 10))
-    assert parts == pytest.approx((4.0, 4.0, 0.008, 0.2))
+    assert parts == pytest.approx((4.0, 4.0, 0.008, 0.02))
     assert expected(Prior(0.0, 10)) == (0.0, 0.0, 0.0, 0.0)
 
 

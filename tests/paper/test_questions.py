@@ -20,7 +20,7 @@ BUDGETS = asking.BUDGETS
 
 def test_all_ways_end_where_everything_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     policies = {"optimal": sepsis.world().policies["optimal"]}
-    monkeypatch.setattr(asking, "some", lambda _: policies)
+    monkeypatch.setattr(asking, "every_third", lambda _: policies)
     monkeypatch.setattr(asking, "BUDGETS", (10, 50, 20_000))
     monkeypatch.setattr(asking, "NOISES", (0.0,))
     for ask in (asking.ask_for_today, asking.ask_softened):

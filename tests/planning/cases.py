@@ -52,7 +52,7 @@ def random_design(seed: int, *, n_wanted: int = 1, answered: bool = False) -> De
         pair=pair.astype(np.int64),
         logged=rng.random(n_pairs) < 0.5,
         variance=rng.exponential(size=n_pairs),
-        levels=(float(rng.exponential()), float(rng.exponential())),
+        levels=rng.exponential(size=2),
         step=float(rng.exponential()),
         noise=float(rng.exponential()),
         times=times,

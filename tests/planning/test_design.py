@@ -45,7 +45,7 @@ def test_a_design_reads_variances_of_pairs_by_how_often_they_were_logged() -> No
     design = Design.of(np.ones((1, 4)), cells, counts, parts, 100, np.zeros(4))
     np.testing.assert_allclose(design.variance[design.pair], [2.0, 2.0, 3.0, 8.0])
     np.testing.assert_array_equal(design.logged[design.pair], [True, True, False, True])
-    assert design.levels == (3.0, PART * 8.0 / 100)
+    np.testing.assert_allclose(design.levels, [3.0, PART * 8.0 / 100])
     assert (design.step, design.noise) == (0.5, 0.1)
 
 

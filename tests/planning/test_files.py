@@ -149,7 +149,7 @@ def test_evaluate_doubts_answers_about_usual_care_that_nobody_turned() -> None:
     first = plan(about="behavior")
     options: dict[str, Any] = {
         "annotations": answers(first, told("behavior")),
-        "estimators": ["c*-pdis"],
+        "estimators": ["c-pdis"],
         "gamma": GAMMA,
     }
     for repair, doubted in (("model", True), (None, True), ("convert:state,model", False)):

@@ -129,9 +129,13 @@ class Episodes(ArrowTable):
         """The discounted return of each episode."""
         return self.returns_to_go(gamma)[self.offsets[:-1]]
 
+    def episode_of(self, row: Integers) -> Integers:
+        """Return the episode of each of these rows."""
+        return np.searchsorted(self.offsets, row, side="right") - 1
+
     def describe_row(self, row: int) -> str:
         """Return a row in words, by its labels."""
-        episode = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        episode = int(self.episode_of(np.array(row)))
         step = row - int(self.offsets[episode])
         return f"episode {self.labels[episode]!r} step {step} (state {self.states[self.state[row]]!r})"
 

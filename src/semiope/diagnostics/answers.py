@@ -71,7 +71,7 @@ def gather(episodes: Episodes, annotations: Annotations, gamma: float) -> Answer
         names,
         np.where(nameless, len(names) - 1, who),
         person,
-        np.searchsorted(episodes.offsets, row, side="right") - 1,
+        episodes.episode_of(row),
         question,
         annotations.value[kept],
         None if annotations.std is None else std[kept],

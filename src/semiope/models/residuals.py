@@ -27,9 +27,11 @@ from semiope.models import causes
 from semiope.models.causes import Causes
 from semiope.models.places import Places
 
-# How many answers the prior variances count for, and where they lie in units of the logs' own: steps differ little.
+# How many answers the prior variances count for, and where they lie in units of the logs' own: steps differ little, and
+# answers are good. The search for the most likely ones starts from more noise, lest it end where there is nothing else.
 LEAN = np.array([8.0, 4.0, 2.0, 0.5])
 CENTRE = np.log([1.0, 1.0, 0.002, 0.005])
+START = np.log([1.0, 1.0, 1.0, 10.0])
 # Logarithms of variances are looked for within this of where the logs put them.
 FAR = 25.0
 # The level of what the model misses where it was logged is known as well as a mean of a quarter of the episodes.
@@ -105,10 +107,10 @@ def predict(places: Places, residual: Floats, counts: Floats, horizon: int, prio
     of_group, pairs = number(groups % n_pairs)
     answers = _summed(residual / unit, of_answer, of_group, counts.ravel()[pairs])
     parts = fitted(answers, Prior(prior.scatter / unit, prior.n_episodes))
-    of_pairs, of_levels = _causes(parts, answers, prior.n_episodes)
-    level = causes.means(of_levels, np.zeros(2))
+    by_pair, by_level = _causes(parts, answers, prior.n_episodes)
+    level = causes.means(by_level, np.zeros(2))
     found = level[_side(counts.ravel())]
-    found[pairs] += causes.means(of_pairs, level[answers.side])
+    found[pairs] += causes.means(by_pair, level[answers.side])
     left = answers.mean - found[pairs][of_group]
     by_step = np.repeat(found[None], horizon, axis=0)
     by_step.reshape(-1)[groups] += left * parts.step / (parts.step + parts.noise / answers.times)
@@ -134,7 +136,7 @@ def fitted(answers: Summary, prior: Prior) -> Components:
     # If there is nothing but zeros, any variances will do.
     scatter = max(prior.scatter * prior.scatter, LEAST * answers.square) or 1.0
     centre = CENTRE + np.log(scatter)
-    start, lean, bounds = centre.copy(), LEAN.copy(), [(middle - FAR, middle + FAR) for middle in centre]
+    start, lean, bounds = centre + START, LEAN.copy(), [(middle - FAR, middle + FAR) for middle in centre]
     if answers.exact:
         start[-1], lean[-1] = centre[-1] - FAR, 0.0
         bounds[-1] = start[-1], start[-1]
@@ -194,7 +196,17 @@ def _misfit_of_answers(parts: Components, answers: Summary, n_episodes: int) -> 
 def _causes(parts: Components, answers: Summary, n_episodes: int) -> tuple[Causes, Causes]:
     """What the answers say of mu of each pair, and of the two m behind."""
     scatter = parts.step + parts.noise / answers.times
-    variance = np.where(answers.side == 1, parts.logged / np.maximum(answers.counts, 1.0), parts.unlogged)
-    pairs = causes.shared(variance, answers.of_group, 1 / scatter, answers.mean / scatter)
-    levels = np.array([parts.unlogged, PART * parts.logged / n_episodes])
-    return pairs, causes.behind(pairs, levels, answers.side)
+    pairs = causes.shared(of_pairs(parts, answers.counts), answers.of_group, 1 / scatter, answers.mean / scatter)
+    return pairs, causes.behind(pairs, of_levels(parts, n_episodes), answers.side)
+
+
+@compiled
+def of_pairs(parts: Components, counts: Floats) -> Floats:
+    """The variance of mu of pairs logged so often."""
+    return np.where(counts > 0, parts.logged / np.maximum(counts, 1.0), parts.unlogged)
+
+
+@compiled
+def of_levels(parts: Components, n_episodes: int) -> Floats:
+    """The variances of m of pairs never logged, and of those logged."""
+    return np.array([parts.unlogged, PART * parts.logged / n_episodes])

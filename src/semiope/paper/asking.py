@@ -34,15 +34,15 @@ def ask_alone(settings: Settings, number: int) -> dict[str, Any]:
 
 def ask_softened(settings: Settings, number: int) -> dict[str, Any]:
     """The same for policies that do otherwise with a probability of SOFT, every third of them."""
-    return _ask_each(settings, number, some(softened()), "policy")
+    return _ask_each(settings, number, every_third(softened()), "policy")
 
 
 def ask_for_today(settings: Settings, number: int) -> dict[str, Any]:
     """Every third policy planned on its own, answers about usual care."""
-    return _ask_each(settings, number, some(sepsis.world().policies), "behavior")
+    return _ask_each(settings, number, every_third(sepsis.world().policies), "behavior")
 
 
-def some(policies: dict[str, Policy]) -> dict[str, Policy]:
+def every_third(policies: dict[str, Policy]) -> dict[str, Policy]:
     """Every third policy."""
     return dict(list(policies.items())[::3])
 
@@ -71,11 +71,7 @@ def softened() -> dict[str, Policy]:
 
 def wishes(about: str) -> Wishes:
     """A budget is given question by question here, and experts need not be kept blind."""
-    return Wishes(
-        budget=1.0, batch=None, about=about, goal="value", gamma=sepsis.GAMMA, noise=None, cost=None,
-        experts=["expert"], overlap=0.0, shared_by=2, per_episode=None, per_expert=None, decoys=0.0, alpha=0.05,
-        least_gain=0.0, target_width=None, seed=0,
-    )  # fmt: skip
+    return Wishes(budget=1.0, about=about, goal="value", gamma=sepsis.GAMMA, decoys=0.0, least_gain=0.0)
 
 
 def _told(data: Dataset, policy: Policy, noise: float) -> Annotations:

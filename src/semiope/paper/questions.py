@@ -44,9 +44,9 @@ class Part(NamedTuple):
 
 PARTS = {
     "each policy on its own": Part(ALONE, lambda: sepsis.world().policies, "each alone"),
-    "softened policies, each on its own": Part(SOFTENED, lambda: asking.some(asking.softened()), "softened"),
+    "softened policies, each on its own": Part(SOFTENED, lambda: asking.every_third(asking.softened()), "softened"),
     "each on its own, answers about usual care": Part(
-        FOR_TODAY, lambda: asking.some(sepsis.world().policies), "usual care"
+        FOR_TODAY, lambda: asking.every_third(sepsis.world().policies), "usual care"
     ),
     "all 26 at once, answers about usual care": Part(TOGETHER, lambda: sepsis.world().policies, "all at once"),
 }

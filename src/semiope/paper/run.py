@@ -93,10 +93,10 @@ class Reproduced(NamedTuple):
 def chosen(names: Sequence[str]) -> list[str]:
     """Items by name, in the order of the index; all without any name."""
     for name in names:
-        if name not in (*ITEMS, *BEYOND, ALL):
-            known = ", ".join((*ITEMS, ALL, *BEYOND))
+        known = (*ITEMS, ALL, *BEYOND)
+        if name not in known:
             raise OptionError(
-                f"{name!r} is no table or figure of the paper.{nearest(name, (*ITEMS, *BEYOND, ALL))} Known: {known} "
+                f"{name!r} is no table or figure of the paper.{nearest(name, known)} Known: {', '.join(known)} "
                 "(Figures 1 to 4 and 6 are diagrams)."
             )
     return [

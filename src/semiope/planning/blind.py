@@ -152,7 +152,7 @@ def _balanced(
             surplus = np.bincount(of_needed, weights=own, minlength=len(matters.logbook.actions) * horizon)
             score += surplus[of_candidate] * side
     against = STRANGE * np.sqrt(len(sides)) * (counts[episodes.state[row], action] == 0)
-    episode, picked = np.searchsorted(episodes.offsets, row, side="right") - 1, np.empty(wanted, dtype=np.int64)
+    episode, picked = episodes.episode_of(row), np.empty(wanted, dtype=np.int64)
     n = _pick(
         *_told_apart(sides), action.astype(np.int64), episodes.step[row].astype(np.int64), row.astype(np.int64),
         episode, episodes.action[row] == action, score + against, crowd.rows, crowd.room, crowd.share, picked,
@@ -176,7 +176,7 @@ def _exchanged(
     said, sort = _told_apart(2 * probs(row, action) - 1)
     questions = Questions(
         frozen(np.ascontiguousarray(said.T)), sort, frozen(np.stack(_groups(matters, row, action))), action, row,
-        np.searchsorted(episodes.offsets, row, side="right") - 1, counts[episodes.state[row], action] == 0,
+        episodes.episode_of(row), counts[episodes.state[row], action] == 0,
     )  # fmt: skip
     decoys: Integers = n_needed + picked
     exchange(questions, decoys, n_needed, crowd.rows, crowd.room, seed)
@@ -268,7 +268,7 @@ def guessed(matters: Matters, asked: Asked, probs: Floats) -> Guess:
     often: always, or for questions about this action, at this step, both, or this action in an episode and a step with
     as many questions; judged by all other questions.
     """
-    episode = np.searchsorted(matters.logbook.episodes.offsets, asked.row, side="right") - 1
+    episode = matters.logbook.episodes.episode_of(asked.row)
     constant, action, step, both = _groups(matters, asked.row, asked.action)
     crowd = np.minimum(np.bincount(episode)[episode], 3) + 4 * (np.bincount(asked.row)[asked.row] > 1)
     readers = {

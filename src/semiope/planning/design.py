@@ -22,7 +22,7 @@ from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.labels import number
 from semiope.models.places import Places
-from semiope.models.residuals import PART, Components
+from semiope.models.residuals import Components, of_levels, of_pairs
 
 # Variances below this share of a pair's are taken to be it.
 LEAST = 1e-9
@@ -36,7 +36,7 @@ class Design:
     pair: Integers
     logged: Booleans
     variance: Floats
-    levels: tuple[float, float]
+    levels: Floats
     step: float
     noise: float
     times: Floats
@@ -48,15 +48,11 @@ class Design:
         """`counts` is how often each pair was logged, (n_states, n_actions)."""
         pair, pairs = number(cells.state.astype(np.int64) * counts.shape[1] + cells.action)
         logged = counts.ravel()[pairs]
-        known = parts.logged / np.maximum(logged, 1.0)
-        variance = np.maximum(np.where(logged > 0, known, parts.unlogged), 1e-200)
+        variance = np.maximum(of_pairs(parts, logged), 1e-200)
         least = LEAST * float(variance.max())
         step, noise = max(parts.step, least), max(parts.noise, least)
-        levels = parts.unlogged, PART * parts.logged / n_episodes
-        return cls(
-            mass, pair.astype(np.int64), logged > 0, variance, (max(levels[0], least), max(levels[1], least)),
-            step, noise, times,
-        )  # fmt: skip
+        levels = np.maximum(of_levels(parts, n_episodes), least)
+        return cls(mass, pair.astype(np.int64), logged > 0, variance, levels, step, noise, times)
 
     def told(self, times: Floats) -> Floats:
         """How much so many answers tell of each cell: 1 / c."""
@@ -116,7 +112,7 @@ def choose(design: Design, supply: Supply, budget: float, room: Integers) -> Cho
     start = float(design.remaining().sum())
     n = _choose(
         frozen(np.ascontiguousarray(design.mass.T)), design.pair, design.logged.astype(np.int64), design.variance,
-        np.array(design.levels), design.step, design.noise, design.times.astype(np.float64), information, sums,
+        design.levels, design.step, design.noise, design.times.astype(np.float64), information, sums,
         *supply, float(budget), room.astype(np.int64), start, asked, left,
     )  # fmt: skip
     return Choice(asked[:n], left[:n])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
 from semiope.data.labels import ABSENT
 from semiope.data.logbook import AlignedAnnotations, Logbook
@@ -71,18 +71,9 @@ def learn(
 
 def _times(matters: Matters, aligned: AlignedAnnotations) -> Floats:
     """How often each cell was answered, by questions that matter and by others."""
-    episodes, n_actions = matters.logbook.episodes, len(matters.logbook.actions)
-    n_states = len(episodes.states)
-
-    def code(step: Integers, state: Integers, action: Integers) -> Integers:
-        found: Integers = (step.astype(np.int64) * n_states + state) * n_actions + action
-        return found
-
-    known, row = code(*matters.cells), aligned.row
-    told = code(episodes.step[row], episodes.state[row], aligned.action)
-    place = np.minimum(np.searchsorted(known, told), max(len(known) - 1, 0))
-    found = place[known[place] == told] if len(known) else place[:0]
-    return np.bincount(found, minlength=len(known)).astype(np.float64)
+    episodes, row = matters.logbook.episodes, aligned.row
+    cell = matters.cell_at(episodes.step[row], episodes.state[row], aligned.action)
+    return np.bincount(cell[cell >= 0], minlength=len(matters.cells.step)).astype(np.float64)
 
 
 def _modelled(

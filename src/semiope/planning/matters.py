@@ -37,6 +37,7 @@ class Matters:
 
     `share` is what each policy's estimate has of each answer, (n_policies, n_questions), `kept` what it has of the
     rewards of each episode, (n_policies, n_episodes); both without 1 / n. `cells` are the distinct places, in order.
+    `through` is what estimates have of each cell's answer because others are turned by it, (n_policies, n_cells).
     `chosen` is how likely the policies choose each action in each row, their mean, (n_rows, n_actions).
     """
 
@@ -59,7 +60,7 @@ class Matters:
     @cached_property
     def episode(self) -> Integers:
         """The episode of each question."""
-        return np.searchsorted(self.logbook.episodes.offsets, self.row, side="right") - 1
+        return self.logbook.episodes.episode_of(self.row)
 
     @cached_property
     def mass(self) -> Floats:
@@ -74,12 +75,26 @@ class Matters:
         found: Floats = self.kept[policy] + told
         return found
 
+    def cell_at(self, step: Integers, state: Integers, action: Integers) -> Integers:
+        """The cell of each of these places, -1 where nothing hangs on it."""
+        return _found(self._code(*self.cells), self._code(step, state, action))
+
+    def _code(self, step: Integers, state: Integers, action: Integers) -> Integers:
+        n_states, n_actions = len(self.logbook.episodes.states), len(self.logbook.actions)
+        found: Integers = (step.astype(np.int64) * n_states + state) * n_actions + action
+        return found
+
     def position(self, row: Integers, action: Integers) -> Integers:
         """Where these questions are among those that matter, -1 where they do not."""
         code = self.row.astype(np.int64) * len(self.logbook.actions) + self.action
         wanted = row.astype(np.int64) * len(self.logbook.actions) + action
-        found = np.minimum(np.searchsorted(code, wanted), max(len(code) - 1, 0))
-        return np.where(code[found] == wanted, found, -1) if len(code) else np.full(len(wanted), -1)
+        return _found(code, wanted)
+
+
+def _found(known: Integers, wanted: Integers) -> Integers:
+    """Where each wanted number is among those known, in order, -1 where it is not."""
+    found = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    return np.where(known[found] == wanted, found, -1) if len(known) else np.full(len(wanted), -1)
 
 
 def what_matters(

@@ -88,10 +88,10 @@ def plan(
     about = ("policy" if len(policies) == 1 else "behavior") if about is None else about
     decoys = RATES[len(policies) > 1] if decoys is None else decoys
     wishes = Wishes(
-        budget, batch, about, goal, gamma, noise, cost,
-        experts_of(experts), overlap, shared_by, per_episode, per_expert, decoys, alpha, least_gain, target_width, seed,
+        budget=budget, batch=batch, about=about, goal=goal, gamma=gamma, noise=noise, cost=cost,
+        experts=experts_of(experts), overlap=overlap, shared_by=shared_by, per_episode=per_episode,
+        per_expert=per_expert, decoys=decoys, alpha=alpha, least_gain=least_gain, target_width=target_width, seed=seed,
     )  # fmt: skip
-    wishes.check()
     if wishes.about == "policy" and len(policies) > 1:
         raise OptionError(
             "about: an answer about returns under one policy says nothing of another. Plan each policy on its own, or "

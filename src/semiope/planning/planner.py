@@ -198,11 +198,11 @@ class Planner:
     def room(self) -> Integers:
         """How many more questions each episode may be asked."""
         if self.wishes.per_episode is None:
-            return np.full(self.episodes.n_episodes, self.luck.size)
+            return np.full(self.episodes.n_episodes, self.luck.size)  # more than there are questions
         row, action = self.told
         n_actions = len(self.logbook.actions)
         different = np.unique(row * n_actions + action) // n_actions
-        episode = np.searchsorted(self.episodes.offsets, different, side="right") - 1
+        episode = self.episodes.episode_of(different)
         return self.wishes.per_episode - np.bincount(episode, minlength=self.episodes.n_episodes)
 
     def next_questions(self, number: float) -> Choice:
@@ -217,7 +217,7 @@ class Planner:
         used, budget = self.used, self._budget()
         now = max(min(budget - used, math.inf if wishes.batch is None else wishes.batch), 0.0)
         chosen = self.next_questions(now / wishes.copies + 1e-9)
-        chosen = Choice(chosen.question[: wishes.room], chosen.remaining[: wishes.room])
+        chosen = Choice(chosen.question[: wishes.most_needed], chosen.remaining[: wishes.most_needed])
         error = self._error(chosen.question[:0]), self._error(chosen.question)
         decisions = self.decisions()
         cheapest = self.supply.cost[self.room[self.supply.episode] > 0].min(initial=math.inf)

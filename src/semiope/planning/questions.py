@@ -25,7 +25,7 @@ Cost = float | str | Callable[[pa.Table], Any] | None
 def table_of(logbook: Logbook, row: Integers, action: Integers) -> pa.Table:
     """Questions by their labels: episode, step and action."""
     episodes = logbook.episodes
-    episode = np.searchsorted(episodes.offsets, row, side="right") - 1
+    episode = episodes.episode_of(row)
     return pa.table(
         {
             "episode": episodes.labels.decode(episode),
@@ -124,7 +124,7 @@ def n_shared(overlap: float, n: int) -> int:
     return round(overlap * n)
 
 
-def dealt(asked: Asked, experts: list[str], overlap: float, shared_by: int, luck: Floats, seed: int) -> list[Hand]:
+def dealt(asked: Asked, experts: Sequence[str], overlap: float, shared_by: int, luck: Floats, seed: int) -> list[Hand]:
     """Deal the questions: a share of them to several experts, the others to one each, all in an order of their own."""
     order = np.argsort(luck[asked.row, asked.action], kind="stable")
     shared = n_shared(overlap, len(order))

@@ -188,7 +188,7 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
         notes.append(
             "answers about returns under the policy itself need experts who know it; about usual care, they need not."
         )
-    if stop is None and n_needed == wishes.room:
+    if stop is None and n_needed == wishes.most_needed:
         notes.append(
             f"at most {wishes.per_expert} for each expert: this batch ends with {n_needed:,} needed questions."
         )

@@ -29,7 +29,10 @@ BETTER, WORSE, OPEN = "better", "worse", "open"
 
 
 class Decision(NamedTuple):
-    """Whether one policy is better than another (None: today's): the difference, and bounds that hold at every look."""
+    """Whether one policy is better than another (None: today's): the difference, and bounds that hold at every look.
+
+    Each of the two bounds fails with at most the error rate; both together, with less than twice that.
+    """
 
     policy: str
     than: str | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -25,24 +26,24 @@ class Wishes:
     """Everything that a user may say about a plan, checked."""
 
     budget: float | None
-    batch: float | None
     about: str
     goal: str
     gamma: float
-    noise: float | None
-    cost: Cost
-    experts: list[str]
-    overlap: float
-    shared_by: int
-    per_episode: int | None
-    per_expert: int | None
     decoys: float
-    alpha: float
     least_gain: float
-    target_width: float | None
-    seed: int
+    batch: float | None = None
+    noise: float | None = None
+    cost: Cost = None
+    experts: Sequence[str] = ("expert",)
+    overlap: float = 0.0
+    shared_by: int = 2
+    per_episode: int | None = None
+    per_expert: int | None = None
+    alpha: float = 0.05
+    target_width: float | None = None
+    seed: int = 0
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Fail where numbers cannot be meant."""
         if self.budget is None and self.target_width is None:
             raise OptionError("budget: how many questions may be asked? Give a number, or a target_width to reach.")
@@ -78,7 +79,7 @@ class Wishes:
         generator(int(self.seed))
         if self.overlap and self.shared_by > len(self.experts):
             raise OptionError(f"shared_by: {self.shared_by}, but there are only {len(self.experts)} experts.")
-        if self.room == 0:
+        if self.most_needed == 0:
             raise OptionError(
                 f"per_expert: with at most {self.per_expert} for each expert there is no room for a needed question "
                 "and its decoys. Allow more, or take fewer decoys or less overlap."
@@ -90,7 +91,7 @@ class Wishes:
         return 1 + self.overlap * (min(self.shared_by, len(self.experts)) - 1)
 
     @property
-    def room(self) -> int | None:
+    def most_needed(self) -> int | None:
         """How many different questions all experts have time for, decoys aside; None if time does not matter."""
         if self.per_expert is None:
             return None

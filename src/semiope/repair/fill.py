@@ -36,7 +36,7 @@ def questions(records: Records, pairs: Booleans) -> Questions:
 
 def answered(episodes: Episodes, words: Vocabulary, asked: Questions, value: Floats) -> Annotations:
     """Annotations that give these values to these questions; `words` are the labels of their actions."""
-    episode = np.searchsorted(episodes.offsets, asked.row, side="right") - 1
+    episode = episodes.episode_of(asked.row)
     told, labels = episodes.labels.used(episode)
     action, actions = words.used(asked.action)
     step = episodes.step[asked.row]

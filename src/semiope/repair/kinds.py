@@ -114,7 +114,7 @@ def _joined(
     rows, actions = np.divmod(questions, n_actions)
     step, state = records.rows.step[rows], records.rows.state[rows]
     episodes, words = records.episodes, records.empirical.mdp.actions
-    episode = episodes.labels.decode(np.searchsorted(episodes.offsets, rows, side="right") - 1)
+    episode = episodes.labels.decode(episodes.episode_of(rows))
     table = {
         "episode": episode, "step": pa.array(step), "action": words.decode(actions),
         "value": returns[step, state, actions] + found.correction[state, actions],
