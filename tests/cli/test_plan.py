@@ -100,6 +100,35 @@ def test_a_plan_in_words(study: Study) -> None:
     assert "study/batch-001/questions-ann.csv" in study.written
 
 
+def test_answers_of_several_experts_lie_in_files_of_their_own(study: Study) -> None:
+    options = ("--budget", "20", "--batch", "10", "--json", "-", "--least-gain", "0", "--goal", "value")
+    study.plan(*options)
+    study.answer()
+    table = pyarrow.csv.read_csv(study.desk.folder / "answers.csv")
+    for name, part in (("ann", table.slice(0, 5)), ("bo", table.slice(5))):
+        write_table(part, study.desk.folder / f"{name}.csv")
+    both = study.plan(*options, "--annotations", "ann.csv", "--annotations", "bo.csv")
+    assert json.loads(both.out)["used"] == 10
+    assert not any("without an answer" in note for note in json.loads(both.out)["notes"])
+    one = study.plan(*options, "--annotations", "ann.csv")
+    n_open = 2 * table.num_rows - 5  # nobody has answered the second batch
+    assert any(
+        f"{n_open} questions of earlier batches without an answer" in note for note in json.loads(one.out)["notes"]
+    )
+
+
+def test_a_folder_is_of_one_plan(study: Study) -> None:
+    assert study.plan("--budget", "5").status == 0
+    before = study.written
+    assert_refused(
+        study.plan("--budget", "5", policies=("mostly-y",)), "of another plan: for always-y, with answers about policy"
+    )
+    assert_refused(study.plan("--budget", "5", "--about", "behavior"), "of another plan")
+    (study.desk.folder / "study/batch-001/plan.json").write_text("{")
+    assert_refused(study.plan("--budget", "5"), "is not the summary of a plan")
+    assert study.written == before
+
+
 def test_several_policies(study: Study) -> None:
     found = study.plan("--budget", "5", "--goal", "ranking", "--json", "-", policies=("always-y", "mostly-y"))
     assert found.status == 0

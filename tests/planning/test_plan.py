@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,28 @@ def test_a_share_of_questions_goes_to_several_experts() -> None:
     assert Counter(times.values()) == {3: round(0.3 * len(times)), 1: len(times) - round(0.3 * len(times))}
     hands = [table.num_rows for table in found.questions.values()]
     assert max(hands) - min(hands) <= 1
-    # The budget pays for each answer: 40 of them at 1 + 0.3 * 2 answers a question.
-    assert found.n_needed == int(40 / 1.6)
+    # The budget pays for each answer: 24 questions and 2 more answers to 7 of them; 25 would take 41.
+    assert found.n_needed == 24
+    answers_wanted = sum(row["kind"] == "needed" for row in rows(found))
+    assert answers_wanted == 24 + 2 * 7
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_needed_questions_and_decoys_are_shared_alike(seed: int) -> None:
+    found = plan(40, experts=2, overlap=0.5, seed=seed, decoys=1.0)
+    for kind in ("needed", None):
+        times = Counter(keys(found, kind))
+        assert sum(n == 2 for n in times.values()) == round(0.5 * len(times))
+
+
+def test_answers_on_another_scale_settle_nothing() -> None:
+    given = told(NAME)
+    wild = replace(given, value=100 * given.value)
+    options: dict[str, Any] = {"goal": "difference", "least_gain": 0}
+    assert any("far beyond every return" in note for note in plan(200, annotations=wild, **options).notes)
+    stop = plan(200, annotations=wild, **options).stop
+    assert stop is None or stop.reason != "settled"
+    assert not any("far beyond" in note for note in plan(200, annotations=given, **options).notes)
 
 
 def test_answers_of_several_experts_count_each() -> None:

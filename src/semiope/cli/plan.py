@@ -27,7 +27,9 @@ def plan(
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder of the plan: each call adds a batch to it.")
     ] = None,
-    annotations: Annotated[str | None, typer.Option(metavar="FILE", help="All answers so far.")] = None,
+    annotations: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="All answers so far; may be given several times.")
+    ] = None,
     batch: Annotated[
         float | None, typer.Option(metavar="N", help="How many questions to ask now. Default: all the budget leaves.")
     ] = None,
@@ -63,13 +65,14 @@ def plan(
 ) -> None:
     """Choose the questions worth asking experts next, and say when to stop."""
     import semiope as so
+    from semiope.data.annotations import read_together
     from semiope.data.asked import read_asked
-    from semiope.planning.files import batches
+    from semiope.planning.files import batches, check_same
     from semiope.reporting.document import to_json
     from semiope.reporting.terminal import print_plan
 
     policies = named(policy)
-    check_targets(json, None, [episodes, *policies.values(), annotations])
+    check_targets(json, None, [episodes, *policies.values(), *(annotations or [])])
     if out is None and target_width is None:
         raise OptionError("--out: name a folder for the questions.")
     if out is not None and not out:
@@ -78,16 +81,19 @@ def plan(
         raise OptionError(f"--json: {json} would lie among the batches of the plan. Name a file elsewhere.")
     earlier = read_asked(out) if out is not None and batches(Path(out)) else []
     with quietly():
+        answers = read_together(annotations) if annotations else None
         found = so.plan(
-            episodes, policies, budget, annotations=annotations, batch=batch, about=about, goal=goal, gamma=gamma,
+            episodes, policies, budget, annotations=answers, batch=batch, about=about, goal=goal, gamma=gamma,
             noise=noise, cost=cost, experts=int(experts) if experts.isdecimal() else experts, overlap=overlap,
             shared_by=shared_by, per_episode=per_episode, per_expert=per_expert, decoys=decoys, alpha=alpha,
             least_gain=least_gain, target_width=target_width, earlier=earlier, seed=seed,
         )  # fmt: skip
+    if out is not None:
+        check_same(found, Path(out))
     written = found.save(out) if out is not None and found.stop is None else None
     try:
         write({json: to_json(found.to_dict())})
-    except OutputError:
+    except (OutputError, OSError):
         if written is not None:
             shutil.rmtree(written)
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -187,3 +188,17 @@ def _said(
 def read_annotations(source: Any) -> Annotations:
     """Read annotations from a file, a folder of Parquet parts, or any Arrow-capable data frame."""
     return Annotations.from_arrow(source)
+
+
+def read_together(sources: Sequence[Any]) -> Annotations:
+    """Read annotations from several such sources."""
+    found = [read_annotations(source) for source in sources]
+    if len(found) == 1:
+        return found[0]
+    try:
+        table = pa.concat_tables([one.to_arrow() for one in found], promote_options="default")
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            "annotations: labels in one file are numbers, in another text. Use the same in all."
+        ) from error
+    return read_annotations(table)

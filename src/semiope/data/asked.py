@@ -41,6 +41,12 @@ def strangers(annotations: Annotations, asked: Sequence[pa.Table]) -> int:
     return sum(key not in planned for key in keys(annotations.to_arrow()))
 
 
+def unanswered(annotations: Annotations | None, asked: Sequence[pa.Table]) -> int:
+    """How many questions of these tables have no answer."""
+    told = set() if annotations is None else set(keys(annotations.to_arrow()))
+    return len({key for table in asked for key in keys(table)} - told)
+
+
 def decoys_only(asked: Sequence[pa.Table]) -> set[Key]:
     """Questions that these tables ask, and never because they are needed."""
     kinds: dict[str, set[Key]] = {}
@@ -67,4 +73,6 @@ def _checked(table: pa.Table) -> pa.Table:
     missing = [name for name in QUESTION if name not in table.column_names]
     if missing:
         raise SchemaError(f"plan: the table lacks the column {missing[0]!r}. Give the sealed table of a plan.")
+    if not pa.types.is_integer(table.schema.field("step").type) or any(table.column(q).null_count for q in QUESTION):
+        raise SchemaError("plan: a step is not a number, or something is missing. Give the sealed table of a plan.")
     return table

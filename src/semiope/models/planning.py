@@ -74,7 +74,7 @@ def evaluate(
     """Fill in what a policy, given per step or with one entry for all, is worth.
 
     `unknown`, (horizon, n_states, n_actions) or (horizon, n_states, 1), is what actions that are not available are
-    taken to be worth; NaN if it is empty.
+    taken to be worth; NaN if it is empty. Where the policy says nothing, a state is worth their mean.
 
     `returns` takes Q_t(s, a), (horizon, n_states, n_actions), unless it is empty; `values` takes V_t(s), (horizon,
     n_states), or V_0(s) alone if it has one row.
@@ -96,8 +96,10 @@ def evaluate(
                 if policy[state, action] > 0:
                     silent = False
                     total += policy[state, action] * value
-            # Where the policy says nothing, which it may where it never comes, there is no value.
-            earlier[state] = model.reward[state, 0] if model.terminal[state] else np.nan if silent else total
+            # The policy may say nothing where it never comes.
+            if silent:
+                total = np.mean(unknown[step, state]) if len(unknown) else np.nan
+            earlier[state] = model.reward[state, 0] if model.terminal[state] else total
         for state in range(n_states):
             worth[state] = earlier[state]
             if step < len(values):

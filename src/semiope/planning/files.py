@@ -14,6 +14,8 @@ from semiope.data.tables import write_table
 from semiope.errors import OutputError
 from semiope.planning.result import Plan
 
+SUMMARY = "plan.json"
+
 
 def save(plan: Plan, folder: str | Path) -> Path:
     """Write the plan as the next batch in a folder, whole or not at all; return the batch's folder."""
@@ -22,9 +24,25 @@ def save(plan: Plan, folder: str | Path) -> Path:
         f"questions-{name}.csv": partial(write_table, table) for name, table in plan.questions.items() if table.num_rows
     }
     writers[SEALED] = partial(write_table, plan.sealed)
-    writers["plan.json"] = partial(Path.write_text, data=json.dumps(plan.to_dict(), indent=1) + "\n")
+    writers[SUMMARY] = partial(Path.write_text, data=json.dumps(plan.to_dict(), indent=1) + "\n")
     write_folder(target, writers)
     return target
+
+
+def check_same(plan: Plan, folder: Path) -> None:
+    """Fail if a folder holds batches of a plan for other policies, or with answers about another policy."""
+    now = plan.to_dict()
+    for path in sorted(folder.glob(f"batch-*/{SUMMARY}")):
+        try:
+            then = json.loads(path.read_text())
+            policies, about = then["policies"], then["settings"]["about"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise OutputError(f"{path} is not the summary of a plan. Name a new or empty folder.") from error
+        if (policies, about) != (now["policies"], now["settings"]["about"]):
+            raise OutputError(
+                f"{path.parent} is of another plan: for {', '.join(map(str, policies))}, with answers about {about}. "
+                "Name a new or empty folder."
+            )
 
 
 def batches(folder: Path) -> int:

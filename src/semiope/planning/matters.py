@@ -113,6 +113,7 @@ def what_matters(
     chosen = np.zeros((episodes.n_steps, n_actions))
     for k, (name, policy) in enumerate(policies.items()):
         probs = everything(policy.bind(logbook, everywhere, f"policy {name!r}"), logbook)
+        probs[episodes.action < 0] = 0.0  # nothing was to be decided, and the policy may be silent
         chosen += probs / len(policies)
         share, kept[k] = _shares(episodes, probs, gamma)
         shares.append(share)

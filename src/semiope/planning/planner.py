@@ -25,7 +25,7 @@ from semiope.planning.design import Choice, Design, Supply, choose
 from semiope.planning.goals import wanted
 from semiope.planning.knowledge import Knowledge, learn, recorded
 from semiope.planning.matters import Matters, what_matters
-from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of, table_of
+from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of, table_of, times_asked
 from semiope.planning.result import Plan, notes_on, sealed_table
 from semiope.planning.wishes import Wishes
 from semiope.policies.cells import cells_of
@@ -75,7 +75,13 @@ class Planner:
     @cached_property
     def records(self) -> Records | None:
         """The model counted from the logs, if one can be."""
-        return recorded(self.logbook, self.policies, self.wishes.gamma)
+        found = recorded(self.logbook, self.policies, self.wishes.gamma)
+        if found is None and self.wishes.about == "behavior":
+            raise OptionError(
+                "about: answers about usual care are turned to a policy by a model counted from the logs, and there is "
+                "none: a policy is given row by row, or states do not recur. Plan one policy, about='policy'."
+            )
+        return found
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -166,7 +172,15 @@ class Planner:
     @property
     def settles(self) -> bool:
         """Whether decisions can be settled: if that is the goal, and a few answers have put the model to the test."""
-        return self.wishes.goal != "value" and int(np.count_nonzero(self.times)) >= FEW
+        return self.wishes.goal != "value" and int(np.count_nonzero(self.times)) >= FEW and not self.n_wild
+
+    @cached_property
+    def n_wild(self) -> int:
+        """How many answers lie farther beyond all returns that were logged than these lie apart."""
+        returns = self.episodes.returns_to_go(self.wishes.gamma)
+        low, high = float(returns.min()), float(returns.max())
+        value = self.logbook.annotations.value
+        return int(np.count_nonzero((value < 2 * low - high) | (value > 2 * high - low)))
 
     def continued(self, annotations: Any, earlier: Sequence[pa.Table]) -> Plan:
         """The next batch, with these answers so far, after batches with these sealed tables."""
@@ -216,9 +230,10 @@ class Planner:
         wishes = self.wishes
         used, budget = self.used, self._budget()
         now = max(min(budget - used, math.inf if wishes.batch is None else wishes.batch), 0.0)
-        chosen = self.next_questions(now / wishes.copies + 1e-9)
-        chosen = Choice(chosen.question[: wishes.most_needed], chosen.remaining[: wishes.most_needed])
+        chosen = self._affordable(self.next_questions(now / wishes.copies + 1e-9), now)
         error = self._error(chosen.question[:0]), self._error(chosen.question)
+        if not math.isfinite(error[0]):
+            raise OptionError("episodes: rewards, or answers to questions, are too large to tell an error from them.")
         decisions = self.decisions()
         cheapest = self.supply.cost[self.room[self.supply.episode] > 0].min(initial=math.inf)
         stop = stopping.why_stop(
@@ -231,8 +246,24 @@ class Planner:
         if stop is not None:
             chosen, error = Choice(chosen.question[:0], chosen.remaining[:0]), (error[0], error[0])
         asked = self._asked(chosen)
-        hands = dealt(asked, wishes.experts, wishes.overlap, wishes.shared_by, self.luck, wishes.seed)
+        needed = np.arange(len(asked.row)) < len(chosen.question)
+        times = np.concatenate([self._times_asked(asked.row[own], asked.action[own]) for own in (needed, ~needed)])
+        hands = dealt(asked, times, wishes.experts, self.luck, wishes.seed)
         return self._result(chosen, asked, hands, decisions, stop, (used, budget), error)
+
+    def _times_asked(self, row: Integers, action: Integers) -> Integers:
+        wishes = self.wishes
+        return times_asked(row, action, wishes.overlap, wishes.takers, self.luck, wishes.seed)
+
+    def _affordable(self, chosen: Choice, now: float) -> Choice:
+        """As many of the questions chosen as experts have time for, and as this pays for: an answer of each expert."""
+        matters, question = self.matters, chosen.question[: self.wishes.most_needed]
+        while len(question):
+            times = self._times_asked(matters.row[question], matters.action[question])
+            if self.cost[question] @ times <= now * (1 + 1e-9):
+                break
+            question = question[:-1]
+        return Choice(question, chosen.remaining[: len(question)])
 
     def _error(self, chosen: Integers) -> float:
         """The expected error of the policies' values after these questions, root mean square."""

@@ -19,6 +19,7 @@ from semiope.planning.blind import Asked
 from semiope.planning.design import Supply
 from semiope.planning.matters import Matters
 
+MOST_EXPERTS = 10_000
 Cost = float | str | Callable[[pa.Table], Any] | None
 
 
@@ -107,15 +108,18 @@ def experts_of(experts: Any) -> list[str]:
     """Names of the experts."""
     if isinstance(experts, Integral) and not isinstance(experts, bool):
         n = check_count(experts, "experts")
+        if n > MOST_EXPERTS:
+            raise OptionError(f"experts: {n:,} are more than can be asked. At most {MOST_EXPERTS:,}.")
         return [f"expert-{i + 1}" for i in range(n)] if n > 1 else ["expert"]
     if isinstance(experts, str):
         experts = [word.strip() for word in experts.split(",")]
     if not isinstance(experts, Sequence):
         raise OptionError(f"experts: {experts!r} is neither a number of experts nor a list of their names.")
     names = [str(name) for name in experts]
-    wrong = [name for name in names if not name or name.startswith(".") or set(name) & set("/\\\0")]
-    if wrong or not names or len(set(names)) < len(names):
-        raise OptionError(f"experts: {', '.join(names) or 'nobody'}: give each a name of its own that a file can have.")
+    wrong = [name for name in names if not name.isprintable() or not name or name[0] in ".-" or set(name) & set("/\\*")]
+    if wrong or not names or len({name.casefold() for name in names}) < len(names) or len(names) > MOST_EXPERTS:
+        shown = ", ".join(filter(None, (wrong or names)[:SHOWN])) or "nobody"
+        raise OptionError(f"experts: {shown}: give each a name of its own that a file can have.")
     return names
 
 
@@ -124,15 +128,20 @@ def n_shared(overlap: float, n: int) -> int:
     return round(overlap * n)
 
 
-def dealt(asked: Asked, experts: Sequence[str], overlap: float, shared_by: int, luck: Floats, seed: int) -> list[Hand]:
-    """Deal the questions: a share of them to several experts, the others to one each, all in an order of their own."""
-    order = np.argsort(luck[asked.row, asked.action], kind="stable")
-    shared = n_shared(overlap, len(order))
+def times_asked(row: Integers, action: Integers, overlap: float, takers: int, luck: Floats, seed: int) -> Integers:
+    """How many experts are asked each of these questions: several, a share of them, the others one."""
+    found, by_luck = np.ones(len(row), dtype=np.int64), np.argsort(luck[row, action], kind="stable")
+    shared = np.random.default_rng([seed, len(row)]).permutation(by_luck)[: n_shared(overlap, len(row))]
+    found[shared] = takers
+    return found
+
+
+def dealt(asked: Asked, times: Integers, experts: Sequence[str], luck: Floats, seed: int) -> list[Hand]:
+    """Deal the questions, each to so many experts, in an order of their own."""
     hands: list[list[int]] = [[] for _ in experts]
-    for place, question in enumerate(order.tolist()):
-        takers = min(shared_by, len(experts)) if place < shared else 1
+    for place, question in enumerate(np.lexsort((luck[asked.row, asked.action], -times)).tolist()):
         least = sorted(range(len(experts)), key=lambda e: (len(hands[e]), (e - place) % len(experts)))
-        for expert in least[:takers]:
+        for expert in least[: times[question]]:
             hands[expert].append(question)
     found = []
     for name, hand in zip(experts, hands, strict=True):

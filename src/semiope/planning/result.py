@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._version import __version__
-from semiope.data.asked import KINDS, NEEDED, QUESTION, strangers
+from semiope.data.asked import KINDS, NEEDED, QUESTION, strangers, unanswered
 from semiope.errors import count
 from semiope.planning.blind import BLIND, Asked, Guess, n_decoys
 from semiope.planning.design import Choice
@@ -89,7 +90,7 @@ class Plan:
             "expected_error": {"now": self.error[0], "after": self.error[1]},
             "guess": self.guess._asdict(),
             "stop": None if self.stop is None else self.stop._asdict(),
-            "decisions": [one._asdict() for one in self.decisions],
+            "decisions": [{name: _plain(value) for name, value in one._asdict().items()} for one in self.decisions],
             "settings": {name: _plain(getattr(wishes, name)) for name in names},
             "notes": self.notes,
         }
@@ -108,7 +109,9 @@ class Plan:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    """As JSON has it: None for what is not finite."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def sealed_table(
@@ -166,6 +169,17 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
         )
     if planner.annotations is not None:
         notes.append(_on_answers(planner))
+    if planner.n_wild:
+        notes.append(
+            f"{count(planner.n_wild, 'answer')} far beyond every return that was logged: on the same scale? Nothing is "
+            "called settled by them."
+        )
+    open_ones = unanswered(planner.annotations, planner.earlier)
+    if open_ones:
+        notes.append(
+            f"{count(open_ones, 'question')} of earlier batches without an answer: taken as not asked, and asked again "
+            "if still worth it."
+        )
     n_needed = int(np.count_nonzero(asked.kind == NEEDED))
     if stop is None and not wishes.decoys:
         notes.append(

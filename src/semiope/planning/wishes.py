@@ -19,6 +19,8 @@ from semiope.planning.questions import Cost, n_shared
 from semiope.uncertainty.intervals import check_alpha
 
 ABOUT = ("policy", "behavior")
+# Squares of numbers must be numbers.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class Wishes:
         check_goal(self.goal)
         check_alpha(self.alpha)
         check_gamma(self.gamma)
-        if not isinstance(self.seed, Integral):
+        if not isinstance(self.seed, Integral) or self.seed >= 1 << 63:
             raise OptionError(f"seed: {self.seed!r} is not one of 0, 1, 2 ...: it is kept with the plan.")
         generator(int(self.seed))
         if self.overlap and self.shared_by > len(self.experts):
@@ -88,7 +90,12 @@ class Wishes:
     @property
     def copies(self) -> float:
         """How many experts a question goes to, on average."""
-        return 1 + self.overlap * (min(self.shared_by, len(self.experts)) - 1)
+        return 1 + self.overlap * (self.takers - 1)
+
+    @property
+    def takers(self) -> int:
+        """How many experts share a question."""
+        return min(self.shared_by, len(self.experts))
 
     @property
     def most_needed(self) -> int | None:
@@ -96,16 +103,18 @@ class Wishes:
         if self.per_expert is None:
             return None
         time = self.per_expert * len(self.experts)
-        found = math.floor(time / self.copies / (1 + self.decoys)) + self.shared_by
+        found = math.floor(time / self.copies / (1 + self.decoys)) + self.takers
         while found and self._dealt(found) > time:
             found -= 1
         return found
 
     def _dealt(self, n_needed: int) -> int:
         """How many questions are dealt to all experts together, if so many different ones are needed."""
-        different = n_needed + n_decoys(self.decoys, n_needed)
-        return different + n_shared(self.overlap, different) * (min(self.shared_by, len(self.experts)) - 1)
+        others = n_decoys(self.decoys, n_needed)
+        shared = n_shared(self.overlap, n_needed) + n_shared(self.overlap, others)
+        return n_needed + others + shared * (self.takers - 1)
 
 
 def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float | np.number) and not isinstance(given, bool) and math.isfinite(given)
+    known = isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool)
+    return known and bool(abs(given) <= LARGEST)
