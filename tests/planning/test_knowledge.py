@@ -51,6 +51,18 @@ def test_without_answers_the_counted_model_is_all_there_is() -> None:
     np.testing.assert_array_equal(found.values, planner(policy, about="behavior").values)
 
 
+def test_the_noise_that_is_told_is_in_the_estimate_and_in_what_remains() -> None:
+    policy, given = sepsis.world().policies[NAME], some_answers(std=0.2)
+    found = {noise: planner(policy, given, noise=noise) for noise in (0.0, 0.2, 2.0)}
+    for noise, one in found.items():
+        assert one.knowledge.parts.noise == pytest.approx(noise**2, abs=1e-9)
+    remaining = [one.each.remaining()[0] for one in found.values()]
+    assert remaining == sorted(remaining)
+    before = planner(policy).estimates()[0]
+    moved = [abs(one.estimates()[0] - before) for one in found.values()]
+    assert moved[2] < 0.5 * min(moved[:2])
+
+
 def test_answers_about_usual_care_serve_each_policy_as_if_it_were_alone() -> None:
     policies = {name: sepsis.world().policies[name] for name in ("optimal", NAME, "flip-400-seed-42")}
     given = some_answers("behavior")
@@ -158,7 +170,7 @@ def test_decisions_may_be_missing_at_a_whole_step() -> None:
 def test_noise_may_be_stated() -> None:
     policy = sepsis.world().policies[NAME]
     assert planner(policy, noise=0.3).knowledge.parts.noise == pytest.approx(0.09)
-    assert planner(policy, some_answers(), noise=0.0).knowledge.parts.noise == 0.0
+    assert planner(policy, some_answers(), noise=0.0).knowledge.parts.noise < 1e-12
 
 
 def test_every_answer_to_a_cell_counts_also_if_its_question_does_not_matter() -> None:

@@ -38,12 +38,21 @@ def test_the_bound_shrinks_as_answers_come_in_and_with_the_error_rate() -> None:
 
 @pytest.mark.parametrize(("mean", "call"), [(1.0, "better"), (-1.0, "worse"), (0.0, "open")])
 def test_decisions_follow_their_bounds(mean: float, call: str) -> None:
-    differences = mean + np.random.default_rng(1).normal(size=400) - 0.0
+    differences = mean + np.random.default_rng(1).normal(size=400)
     found = decide("new", None, differences - differences.mean() + mean, 1e-4, 1e-3, 0.05)
     assert found.call == call
     assert found.difference == pytest.approx(mean)
     assert found.high - mean == pytest.approx(mean - found.low)
     assert (found.low > 0, found.high < 0) == (call == "better", call == "worse")
+
+
+def test_the_width_of_a_decision_has_four_fifths_of_the_error_rate_for_episodes_and_one_for_answers() -> None:
+    differences, alpha = np.random.default_rng(3).normal(size=20), 0.1
+    found = decide("new", None, differences, 0.02, 0.3, alpha)
+    of_episodes = 1.4623 * differences.std(ddof=1) / math.sqrt(20)  # t of 19 degrees, 92%
+    rho = 0.3 / 20
+    of_answers = math.sqrt((0.02 + rho) * math.log((0.02 + rho) / (rho * 0.02**2)))
+    assert found.high - found.difference == pytest.approx(of_episodes + of_answers, rel=1e-4)
 
 
 def test_what_is_not_known_of_answers_keeps_decisions_open() -> None:

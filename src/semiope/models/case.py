@@ -28,13 +28,15 @@ AUTHORS_UNSEEN = -1.0
 class Records:
     """Logs with the model counted from them; shared by all policies.
 
-    `actions` are labels of all that exist; `horizon` is that of the model, by default the longest episode.
+    `actions` are labels of all that exist; `horizon` is that of the model, by default the longest episode; `noise` the
+    standard deviation of an answer, if somebody knows.
     """
 
     episodes: Episodes
     actions: tuple[Any, ...]
     gamma: float
     horizon: int | None = None
+    noise: float | None = None
 
     @cached_property
     def empirical(self) -> Empirical:
@@ -87,7 +89,7 @@ class Records:
     @cached_property
     def prior(self) -> Prior:
         """What the logs say beforehand of the model's errors."""
-        return Prior(self.scatter, self.episodes.n_episodes)
+        return Prior(self.scatter, self.episodes.n_episodes, self.noise)
 
     @cached_property
     def rows(self) -> Places:

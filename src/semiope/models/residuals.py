@@ -14,6 +14,7 @@ logs know a pair, and the fewer and the noisier the answers are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,9 +30,9 @@ from semiope.models.places import Places
 
 # How many answers the prior variances count for, and where they lie in units of the logs' own: steps differ little, and
 # answers are good. The search for the most likely ones starts from more noise, lest it end where there is nothing else.
-LEAN = np.array([8.0, 4.0, 2.0, 0.5])
+LEAN = np.array([40.0, 4.0, 2.0, 0.5])
 CENTRE = np.log([1.0, 1.0, 0.002, 0.005])
-START = np.log([1.0, 1.0, 1.0, 10.0])
+START = np.log([1.0, 1.0, 1.0, 100.0])
 # Logarithms of variances are looked for within this of where the logs put them.
 FAR = 25.0
 # The level of what the model misses where it was logged is known as well as a mean of a quarter of the episodes.
@@ -45,10 +46,14 @@ NEWTON, SHIFT, CLOSE = 4, 1e-4, 0.1
 
 
 class Prior(NamedTuple):
-    """What the logs say beforehand: the standard deviation of returns around the model, and of how many episodes."""
+    """What is known beforehand: the standard deviation of returns around the model, and of how many episodes.
+
+    `noise` is that of an answer, if somebody knows.
+    """
 
     scatter: float
     n_episodes: int
+    noise: float | None = None
 
 
 class Components(NamedTuple):
@@ -62,7 +67,8 @@ class Components(NamedTuple):
 
 def expected(prior: Prior) -> Components:
     """The variances as long as there are no answers."""
-    return Components(*(prior.scatter * prior.scatter * np.exp(CENTRE)).tolist())
+    found = Components(*(prior.scatter * prior.scatter * np.exp(CENTRE)).tolist())
+    return found if prior.noise is None else found._replace(noise=prior.noise**2)
 
 
 class Summary(NamedTuple):
@@ -106,7 +112,8 @@ def predict(places: Places, residual: Floats, counts: Floats, horizon: int, prio
     of_answer, groups = number(places.step.astype(np.int64) * n_pairs + pair)
     of_group, pairs = number(groups % n_pairs)
     answers = _summed(residual / unit, of_answer, of_group, counts.ravel()[pairs])
-    parts = fitted(answers, Prior(prior.scatter / unit, prior.n_episodes))
+    noise = None if prior.noise is None else prior.noise / unit
+    parts = fitted(answers, Prior(prior.scatter / unit, prior.n_episodes, noise))
     by_pair, by_level = _causes(parts, answers, prior.n_episodes)
     level = causes.means(by_level, np.zeros(2))
     found = level[_side(counts.ravel())]
@@ -137,8 +144,9 @@ def fitted(answers: Summary, prior: Prior) -> Components:
     scatter = max(prior.scatter * prior.scatter, LEAST * answers.square) or 1.0
     centre = CENTRE + np.log(scatter)
     start, lean, bounds = centre + START, LEAN.copy(), [(middle - FAR, middle + FAR) for middle in centre]
-    if answers.exact:
-        start[-1], lean[-1] = centre[-1] - FAR, 0.0
+    if answers.exact or prior.noise is not None:
+        known = 0.0 if prior.noise is None else prior.noise**2
+        start[-1], lean[-1] = max(centre[-1] - FAR, math.log(max(known, 1e-300))), 0.0
         bounds[-1] = start[-1], start[-1]
     args = answers, centre, lean, prior.n_episodes
     found = minimize(_misfit, start, args=args, method="TNC", jac=True, bounds=bounds)

@@ -35,6 +35,8 @@ BLIND = 0.6
 AGAIN, CROWDED, STRANGE, KIND = 5_000.0, 50.0, 5.0, 0.1
 # How many decoys go with a needed question if nothing is said: for one policy, and for several.
 RATES = 1.0, 1.25
+# How much readers count who also know which action was taken, beside those with the questions alone.
+KNOWING = 0.45
 # Decoys are chosen in parts of at most so many, each from about so many candidates.
 PART, POOL = 5_000, 100_000
 
@@ -50,11 +52,15 @@ class Asked(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """How often the best of a few readers names the policy's action right, of which policy, and what it goes by."""
+    """How often the best of a few readers names the policy's action right, of which policy, and what it goes by.
+
+    `knowing` is the same of readers who also know which action was taken, as experts do who know the episode.
+    """
 
     share: float
     policy: str
     by: str
+    knowing: float
 
 
 class Crowd(NamedTuple):
@@ -174,8 +180,11 @@ def _exchanged(
     episodes, n_needed = matters.logbook.episodes, len(needed[0])
     row, action = (np.append(*both).astype(np.int64) for both in zip(needed, candidates, strict=True))
     said, sort = _told_apart(2 * probs(row, action) - 1)
+    alone, knowing = _groups(matters, row, action), _knowing(matters, row, action)
+    groups = [*alone, *knowing]
+    weights = np.array([1.0] * len(alone) + [KNOWING] * len(knowing) + [1.0])
     questions = Questions(
-        frozen(np.ascontiguousarray(said.T)), sort, frozen(np.stack(_groups(matters, row, action))), action, row,
+        frozen(np.ascontiguousarray(said.T)), sort, frozen(np.stack(groups)), frozen(weights), action, row,
         episodes.episode_of(row), counts[episodes.state[row], action] == 0,
     )  # fmt: skip
     decoys: Integers = n_needed + picked
@@ -188,6 +197,12 @@ def _groups(matters: Matters, row: Integers, action: Integers) -> tuple[Integers
     episodes = matters.logbook.episodes
     step, action = episodes.step[row].astype(np.int64), action.astype(np.int64)
     return np.zeros_like(step), action, step, action * int(episodes.lengths.max()) + step
+
+
+def _knowing(matters: Matters, row: Integers, action: Integers) -> tuple[Integers, ...]:
+    """Whether the action is the one that was taken, and by action: what experts know who know the episode."""
+    taken = (matters.logbook.episodes.action[row] == action).astype(np.int64)
+    return taken, 2 * action.astype(np.int64) + taken
 
 
 def _told_apart(sides: Floats) -> tuple[Floats, Integers]:
@@ -275,16 +290,17 @@ def guessed(matters: Matters, asked: Asked, probs: Floats) -> Guess:
         "the questions' number": constant, "the action": action, "the step": step, "action and step": both,
         "action and how many questions there are": 8 * action + crowd,
     }  # fmt: skip
-    best = Guess(0.5, matters.names[0], "chance")
+    best = Guess(0.5, matters.names[0], "chance", 0.5)
     for name, own in zip(matters.names, probs, strict=True):
         for by, group in readers.items():
             share = _reader(own, group, leave_out=group is not constant)
             if share > best.share:
-                best = Guess(share, name, by)
-    return best
+                best = Guess(share, name, by, 0.5)
+    knowing = [_reader(own, group) for own in probs for group in _knowing(matters, asked.row, asked.action)]
+    return best._replace(knowing=max(best.share, *knowing))
 
 
-def _reader(yes: Floats, group: Integers, *, leave_out: bool) -> float:
+def _reader(yes: Floats, group: Integers, *, leave_out: bool = True) -> float:
     """How often a reader is right who says what was right for most (other) questions of the same group."""
     n = np.bincount(group)[group] - leave_out
     total = np.bincount(group, weights=yes)[group] - yes * leave_out

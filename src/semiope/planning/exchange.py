@@ -26,12 +26,14 @@ class Questions(NamedTuple):
     """Questions that are or might be asked: needed ones, then all that may be decoys.
 
     `sides` is what policies say to each sort of question (1 yes, -1 no), (n_sorts, n_policies), and `sort` the sort of
-    each; `groups` its group by each reader, (n_readers, n); `strange` whether experts would wonder about it.
+    each; `groups` its group by each reader, (n_readers, n), `weights` how much each reader counts, and last the one who
+    goes by how many questions there are; `strange` whether experts would wonder about it.
     """
 
     sides: Floats
     sort: Integers
     groups: Integers
+    weights: Floats
     action: Integers
     row: Integers
     episode: Integers
@@ -92,7 +94,7 @@ def _exchange(
 ) -> None:
     """Try one exchange after the other."""
     row, episode, strange, rows, room = questions.row, questions.episode, questions.strange, places.rows, places.room
-    now = _told(readers.total)
+    now = _told(readers.total, questions.weights)
     for n in range(len(out)):
         i, j = decoys[out[n]], into[n]
         if readers.inside[j] or (strange[j] and not strange[i]) or (rows[row[j]] > 0 and row[j] != row[i]):
@@ -101,7 +103,7 @@ def _exchange(
             continue
         _put(i, -1, questions, places, readers)
         _put(j, 1, questions, places, readers)
-        then = _told(readers.total)
+        then = _told(readers.total, questions.weights)
         if then < now:
             now, decoys[out[n]] = then, j
             rows[row[i]] -= 1
@@ -114,12 +116,12 @@ def _exchange(
 
 
 @compiled
-def _told(total: Floats) -> float:
+def _told(total: Floats, weights: Floats) -> float:
     """What readers learn."""
     found = 0.0
     for r in range(total.shape[0]):
         for k in range(total.shape[1]):
-            found += total[r, k] ** 4
+            found += (weights[r] * total[r, k]) ** 4
     return found
 
 

@@ -35,11 +35,11 @@ class Knowledge:
     times: Floats
 
 
-def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float) -> Records | None:
+def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, noise: float | None) -> Records | None:
     """The model counted from the logs; None where none can be counted, or a policy has no place in it."""
     if not all(isinstance(policy, Policy) for policy in policies.values()):
         return None
-    records = Records(logbook.episodes, tuple(logbook.actions.words.to_pylist()), gamma)
+    records = Records(logbook.episodes, tuple(logbook.actions.words.to_pylist()), gamma, noise=noise)
     try:
         records.prior  # noqa: B018 (counted here)
     except SchemaError:
@@ -61,11 +61,9 @@ def learn(
     episodes, aligned = matters.logbook.episodes, matters.logbook.annotations
     counts = count_actions(cells_of(episodes, "state"), episodes.action, len(matters.logbook.actions))
     if records is None:
-        answers, parts = _plain(matters, aligned, gamma)
+        answers, parts = _plain(matters, aligned, gamma, noise)
     else:
         answers, parts = _modelled(matters, policies, annotations, records, about_today)
-    if noise is not None:
-        parts = parts._replace(noise=noise**2)
     return Knowledge(answers, parts, counts, _times(matters, aligned))
 
 
@@ -106,7 +104,9 @@ def _modelled(
     return np.stack(found), parts
 
 
-def _plain(matters: Matters, aligned: AlignedAnnotations, gamma: float) -> tuple[Floats, Components]:
+def _plain(
+    matters: Matters, aligned: AlignedAnnotations, gamma: float, noise: float | None
+) -> tuple[Floats, Components]:
     """Mean returns from each step on where nobody was asked, and as wide as returns scatter."""
     episodes = matters.logbook.episodes
     returns = episodes.returns_to_go(gamma)
@@ -119,5 +119,5 @@ def _plain(matters: Matters, aligned: AlignedAnnotations, gamma: float) -> tuple
     n = np.bincount(cell, minlength=len(expectation))
     told = np.bincount(cell, weights=aligned.value[place >= 0], minlength=len(expectation))
     expectation = np.where(n > 0, told / np.maximum(n, 1), expectation)
-    parts = expected(Prior(float(np.std(returns[decided])), episodes.n_episodes))
+    parts = expected(Prior(float(np.std(returns[decided])), episodes.n_episodes, noise))
     return np.repeat(expectation[None], matters.n_policies, axis=0), parts

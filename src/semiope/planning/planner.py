@@ -75,7 +75,7 @@ class Planner:
     @cached_property
     def records(self) -> Records | None:
         """The model counted from the logs, if one can be."""
-        found = recorded(self.logbook, self.policies, self.wishes.gamma)
+        found = recorded(self.logbook, self.policies, self.wishes.gamma, self.wishes.noise)
         if found is None and self.wishes.about == "behavior":
             raise OptionError(
                 "about: answers about usual care are turned to a policy by a model counted from the logs, and there is "

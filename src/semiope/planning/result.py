@@ -190,7 +190,8 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
         n_found = len(asked.row) - n_needed
         notes.append(
             f"{count(n_needed, 'question')} needed and {count(n_found, 'decoy')}; from the questions alone, a reader "
-            f"guesses the action of {guess.policy!r} in {guess.share:.0%} of binary choices (by {guess.by})."
+            f"guesses the action of {guess.policy!r} in {guess.share:.0%} of binary choices (by {guess.by}); one who "
+            f"also knows what was done, in {guess.knowing:.0%}."
         )
         if n_found < n_decoys(wishes.decoys, n_needed):
             notes.append(f"only {count(n_found, 'decoy')} of {n_decoys(wishes.decoys, n_needed):,} could be found.")
