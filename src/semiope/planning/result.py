@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the questions, as plain values."""
         wishes = self.planner.wishes
-        names = ("about", "goal", "gamma", "alpha", "decoys", "overlap", "shared_by", "least_gain", "seed")
+        names = [one.name for one in fields(wishes) if one.name not in ("budget", "cost", "experts")]
         return {
             "semiope": __version__,
             "policies": self.planner.matters.names,

@@ -1,8 +1,8 @@
 """When to stop: the decisions are settled, the next batch would bring too little, or the budget is used.
 
 An estimate is off for two reasons. The episodes are a sample: with all answers exact the difference to today's policy
-would still have a standard error, nearly the same at every look. And answers are missing or noisy: as they come in, what is
-expected of the difference moves towards what all exact answers would say, and the variance r^2 that remains
+would still have a standard error, nearly the same at every look. And answers are missing or noisy: as they come in,
+what is expected of the difference moves towards what all exact answers would say, and the variance r^2 that remains
 (`design.py`) falls. Seen backwards, from the end, that is a Brownian motion that has run for r^2, so that
 
     | difference - expected |  <  sqrt( (r^2 + rho) log( (r^2 + rho) / (rho alpha^2) ) )

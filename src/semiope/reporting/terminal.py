@@ -114,7 +114,7 @@ def print_plan(plan: Plan) -> None:
         lines = [f"{count(plan.n_needed, 'question')} to ask ({used}); with decoys {asked}."]
         lines.append(f"Expected error of a policy's value: now {plan.error[0]:.3g}, after these {plan.error[1]:.3g}.")
     else:
-        lines = [f"Stop ({plan.stop.reason}): {plan.stop.sentence} ({used})"]
+        lines = [f"Stop ({plan.stop.reason}): {plan.stop.sentence} ({used}) No questions were written."]
         lines.append(f"Expected error of a policy's value: {plan.error[0]:.3g}.")
     lines += [str(one) for one in plan.decisions[:SHOWN_DECISIONS]]
     if len(plan.decisions) > SHOWN_DECISIONS:
