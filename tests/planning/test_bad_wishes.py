@@ -29,6 +29,13 @@ def plan(budget: Any = 10, **options: Any) -> so.Plan:
         ({"budget": -3}, "budget: -3 is not"),
         ({"budget": float("nan")}, "budget: nan is not"),
         ({"budget": "many"}, "budget: 'many' is not"),
+        ({"budget": 10**400}, "is not a number of at least 1"),
+        ({"budget": True}, "budget: True is not"),
+        ({"noise": 1e200}, "noise: 1e+200 is not"),
+        ({"seed": 2**64}, "is not one of 0, 1, 2"),
+        ({"experts": 10**8}, "experts: 100,000,000 are more than can be asked"),
+        ({"experts": "Ann,ann"}, "experts: Ann, ann: give each a name of its own"),
+        ({"experts": ["a\udcff"]}, "give each a name of its own that a file can have"),
         ({"batch": 0}, "batch: 0 is not a number of at least 1"),
         ({"goal": "rank"}, "goal: 'rank' is not known"),
         ({"about": "behaviour"}, "about: 'behaviour' is not known. Did you mean 'behavior'?"),
@@ -169,3 +176,32 @@ def test_logs_without_any_scatter_are_planned_for_all_the_same() -> None:
     found = so.plan(episodes, so.Policy.from_table([[0.0, 1.0]]), 3)
     assert np.isfinite(found.error).all()
     assert found.n_needed == 3
+
+
+def test_policies_by_row_have_no_model_that_turns_answers_about_usual_care() -> None:
+    episodes = patients()
+    decided = np.flatnonzero(episodes.action >= 0)
+    labels = np.array(episodes.labels.words.to_pylist())
+    by_row = so.RowPolicy.from_arrays(
+        episode=labels[episodes.episode_of(decided)], step=episodes.step[decided], action=np.zeros(len(decided), int),
+        prob=np.ones(len(decided)),
+    )  # fmt: skip
+    with pytest.raises(so.SemiopeError, match="about: answers about usual care are turned to a policy by a model"):
+        so.plan(episodes, by_row, 5, about="behavior")
+    assert so.plan(episodes, by_row, 5).n_needed == 5
+
+
+def test_rewards_beyond_what_can_be_squared_are_refused() -> None:
+    episodes = so.Episodes.from_arrays(
+        episode=np.arange(20), step=np.zeros(20, int), state=np.zeros(20, int), action=np.arange(20) % 2,
+        reward=1e200 * np.arange(20),
+    )  # fmt: skip
+    with np.errstate(all="ignore"), pytest.raises(so.SemiopeError, match="too large to tell an error"):
+        so.plan(episodes, so.Policy.from_table([[0.0, 1.0]]), 5)
+
+
+def test_sealed_tables_that_are_none() -> None:
+    for step in (["one"], [None]):
+        table = pa.table({"episode": [1], "step": step, "action": [2]})
+        with pytest.raises(so.SemiopeError, match="plan: a step is not a number, or something is missing"):
+            plan(earlier=table)

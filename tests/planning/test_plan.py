@@ -254,6 +254,47 @@ def test_a_decision_is_settled_by_a_few_answers_at_least() -> None:
     assert so.plan(episodes, policy, 30, annotations=given, goal="value", least_gain=0).stop is None
 
 
+def test_a_policy_by_step_may_be_silent_where_nothing_is_decided() -> None:
+    """Its last step has no action; the plan, and the model that fills in, are as if it said something there."""
+    rng, n = np.random.default_rng(2), 40
+    episodes = so.Episodes.from_arrays(
+        episode=np.repeat(np.arange(n), 3), step=np.tile([0, 1, 2], n), state=np.tile([0, 1, 1], n),
+        action=np.where(np.tile([0, 1, 2], n) < 2, rng.integers(2, size=3 * n), -1),
+        reward=np.tile([1.0, 1.0, 0.0], n) * rng.normal(size=3 * n),
+    )  # fmt: skip
+    table = np.tile([0.0, 1.0], (3, 2, 1))
+    told_, silent = so.Policy.from_table(table), so.Policy.from_table(table[:2])
+    found = [so.plan(episodes, policy, 8, least_gain=0) for policy in (told_, silent)]
+    assert found[0].n_needed == found[1].n_needed == 8
+    assert np.isfinite(found[1].error).all()
+    asked = rows(found[1], "needed")
+    given = so.Annotations.from_arrays(
+        **{name: [row[name] for row in asked] for name in ("episode", "step", "action")}, value=np.ones(8)
+    )
+    values = so.evaluate(episodes, silent, annotations=given, repair="model", estimators=["c*-pdis"])["c*-pdis"].values
+    assert np.isfinite(values).all()
+
+
+def test_rankings_are_settled_by_what_is_not_known_of_differences() -> None:
+    """Two policies that do the same: whatever answers are missing, nothing is unknown of their difference."""
+    policies = {name: sepsis.world().policies[NAME] for name in ("a", "b")}
+    found = so.plan(patients(), policies, 10, gamma=GAMMA, goal="ranking")
+    between = next(one for one in found.decisions if one.than is not None)
+    assert (between.low, between.difference, between.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_widest_interval_must_be_as_narrow_as_wanted() -> None:
+    world = sepsis.world()
+    policies = {name: world.policies[name] for name in ("optimal", "flip-400-seed-42")}
+    alone = {
+        name: so.plan(patients(), {name: policy}, gamma=GAMMA, about="behavior", target_width=0.5).planner
+        for name, policy in policies.items()
+    }
+    together = so.plan(patients(), policies, gamma=GAMMA, target_width=0.5).planner
+    nothing = np.zeros(0, dtype=np.int64)
+    assert together._width(nothing) == pytest.approx(max(one._width(nothing) for one in alone.values()))
+
+
 @pytest.mark.parametrize("goal", ["difference", "ranking"])
 def test_candidates_of_which_nothing_is_to_be_learnt_do_not_stand_in_the_way(goal: str) -> None:
     """One does what was logged, one is there twice: questions are about the others all the same."""
