@@ -55,30 +55,20 @@ def test_every_sample_has_weight_one(weights: Any, seed: int) -> None:
     assert (evidence.split_weights.annotated >= 0).all()
 
 
-def test_equal_weights_count_what_is_annotated_at_the_step() -> None:
+@pytest.mark.parametrize(
+    ("weights", "taken", "annotated"), [("equal", [1 / 3, 1.0], [1 / 3, 1 / 3]), ("annotated", [0.0, 1.0], [0.5, 0.5])]
+)
+def test_weights_by_what_is_annotated_at_the_step(weights: str, taken: list[float], annotated: list[float]) -> None:
     found = gather(
         so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=[0, 0], action=[0, 0], reward=[1.0, 1.0]),
         so.Annotations.from_arrays(episode=[0, 0], step=[0, 0], action=[1, 2], value=[1.0, 2.0]),
         {"e": so.Policy.from_table(np.full((1, 3), 1 / 3))},
         behavior=None,
         cell="state",
-        weights="equal",
+        weights=weights,
     ).split_weights
-    assert found.taken == pytest.approx([1 / 3, 1.0])
-    assert found.annotated == pytest.approx([1 / 3, 1 / 3])
-
-
-def test_annotated_weights_listen_to_annotations_alone_where_there_are_any() -> None:
-    found = gather(
-        so.Episodes.from_arrays(episode=[0, 1], step=[0, 0], state=[0, 0], action=[0, 0], reward=[1.0, 1.0]),
-        so.Annotations.from_arrays(episode=[0, 0], step=[0, 0], action=[1, 2], value=[1.0, 2.0]),
-        {"e": so.Policy.from_table(np.full((1, 3), 1 / 3))},
-        behavior=None,
-        cell="state",
-        weights="annotated",
-    ).split_weights
-    assert found.taken.tolist() == [0.0, 1.0]
-    assert found.annotated.tolist() == [0.5, 0.5]
+    assert found.taken == pytest.approx(taken)
+    assert found.annotated == pytest.approx(annotated)
 
 
 def two_patients(weights: Any) -> so.Results:
