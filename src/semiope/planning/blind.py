@@ -41,6 +41,7 @@ KNOWING = 0.45
 PART, POOL = 5_000, 100_000
 
 Probs = Callable[[Integers, Integers], Floats]
+Pairs = tuple[Integers, Integers]  # rows and actions
 
 
 class Asked(NamedTuple):
@@ -69,6 +70,15 @@ class Crowd(NamedTuple):
     rows: Integers
     room: Integers
     share: Floats
+
+
+class Ground(NamedTuple):
+    """What decoys are chosen by: see `decoys`."""
+
+    matters: Matters
+    counts: Floats
+    probs: Probs
+    crowd: Crowd
 
 
 def n_decoys(rate: float, n_needed: int) -> int:
@@ -109,21 +119,22 @@ def decoys(
     crowd = Crowd(
         np.bincount(ours[0], minlength=episodes.n_steps), room.astype(np.int64), rate * np.maximum(of_episode, 1.0)
     )
+    ground = Ground(matters, counts, probs, crowd)
     pools, picked, start = [], [], 0
     for part in range(n_parts):
         own, mine = slice(part, None, n_parts), (ours[0][part::n_parts], ours[1][part::n_parts])
         pool = _pool(matters, row[own], action[own])
         pools.append((row[own][pool], action[own][pool]))
         n = wanted // n_parts + (part < wanted % n_parts)
-        picked.append(start + _balanced(matters, counts, probs, mine, pools[-1], crowd, n))
+        picked.append(start + _balanced(ground, mine, pools[-1], n))
         start += len(pool)
     row, action = (np.concatenate(parts) for parts in zip(*pools, strict=True))
-    found = _exchanged(matters, counts, probs, ours, (row, action), crowd, np.concatenate(picked), seed)
+    found = _exchanged(ground, ours, (row, action), np.concatenate(picked), seed)
     row, action = row[found], action[found]
     return Asked(row, action, np.where(episodes.action[row] == action, TAKEN, OTHER))
 
 
-def _in_order(row: Integers, action: Integers, luck: Floats) -> tuple[Integers, Integers]:
+def _in_order(row: Integers, action: Integers, luck: Floats) -> Pairs:
     order = np.argsort(luck[row, action], kind="stable")
     return row[order], action[order]
 
@@ -139,16 +150,9 @@ def _pool(matters: Matters, row: Integers, action: Integers) -> Integers:
     return np.sort(order[np.argsort(rank, kind="stable")[:POOL]])
 
 
-def _balanced(
-    matters: Matters,
-    counts: Floats,
-    probs: Probs,
-    needed: tuple[Integers, Integers],
-    candidates: tuple[Integers, Integers],
-    crowd: Crowd,
-    wanted: int,
-) -> Integers:
+def _balanced(ground: Ground, needed: Pairs, candidates: Pairs, wanted: int) -> Integers:
     """Pick candidates so that yeses and noes are as many; the crowd is brought up to date."""
+    matters, counts, probs, crowd = ground
     episodes, (row, action) = matters.logbook.episodes, candidates
     horizon = int(episodes.lengths.max())
     sides, ours = 2 * probs(row, action) - 1, 2 * probs(*needed) - 1
@@ -166,17 +170,9 @@ def _balanced(
     return picked[:n]
 
 
-def _exchanged(
-    matters: Matters,
-    counts: Floats,
-    probs: Probs,
-    needed: tuple[Integers, Integers],
-    candidates: tuple[Integers, Integers],
-    crowd: Crowd,
-    picked: Integers,
-    seed: int,
-) -> Integers:
+def _exchanged(ground: Ground, needed: Pairs, candidates: Pairs, picked: Integers, seed: int) -> Integers:
     """The candidates picked, exchanged for others that tell readers less."""
+    matters, counts, probs, crowd = ground
     episodes, n_needed = matters.logbook.episodes, len(needed[0])
     row, action = (np.append(*both).astype(np.int64) for both in zip(needed, candidates, strict=True))
     said, sort = _told_apart(2 * probs(row, action) - 1)

@@ -102,38 +102,92 @@ def choose(design: Design, supply: Supply, budget: float, room: Integers) -> Cho
 
     `room` is how many more questions each episode may be asked.
     """
-    n_pairs = len(design.variance)
-    told = design.told(design.times)
+    n_pairs, told = len(design.variance), design.told(design.times)
+    cells = Cells(
+        frozen(np.ascontiguousarray(design.mass.T)), design.pair, design.logged.astype(np.int64), design.variance,
+        design.levels, design.step, design.noise,
+    )  # fmt: skip
     information = np.bincount(design.pair, weights=told, minlength=n_pairs).astype(np.float64)
     sums = np.zeros((n_pairs, len(design.mass)))
     np.add.at(sums, design.pair, (design.mass * (1 - design.step * told)).T)
-    asked = np.empty(len(supply.question), dtype=np.int64)
-    left = np.empty(len(supply.question))
+    known, total = np.zeros(2), np.zeros((2, len(design.mass)))
+    k = 1 + design.variance * information
+    np.add.at(known, cells.logged, information / k)
+    np.add.at(total, cells.logged, sums / k[:, None])
+    state = State(design.times.astype(np.float64), information, sums, known, total)
+    asked, left = np.empty(len(supply.question), dtype=np.int64), np.empty(len(supply.question))
     start = float(design.remaining().sum())
-    n = _choose(
-        frozen(np.ascontiguousarray(design.mass.T)), design.pair, design.logged.astype(np.int64), design.variance,
-        design.levels, design.step, design.noise, design.times.astype(np.float64), information, sums,
-        *supply, float(budget), room.astype(np.int64), start, asked, left,
-    )  # fmt: skip
+    n = _choose(cells, state, supply, float(budget), room.astype(np.int64), start, asked, left)
     return Choice(asked[:n], left[:n])
+
+
+class Cells(NamedTuple):
+    """A design as compiled code reads it; `mass` is (n_cells, n_wanted), `logged` 0 or 1."""
+
+    mass: Floats
+    pair: Integers
+    logged: Integers
+    variance: Floats
+    levels: Floats
+    step: float
+    noise: float
+
+
+class State(NamedTuple):
+    """What changes with every answer: how often each cell was answered, L and a of each pair, and their sums over k."""
+
+    times: Floats
+    information: Floats
+    sums: Floats
+    known: Floats
+    total: Floats
+
+
+@compiled
+def _told(cells: Cells, times: float) -> float:
+    """What one more answer adds to 1 / c."""
+    before = 1.0 / (cells.step + cells.noise / times) if times > 0 else 0.0
+    return 1.0 / (cells.step + cells.noise / (times + 1.0)) - before
+
+
+@compiled
+def _gain(cells: Cells, state: State, c: int) -> float:
+    """What one more answer in a cell takes off the variances of what is wanted."""
+    p, told, step = cells.pair[c], _told(cells, state.times[c]), cells.step
+    v, flag, information = cells.variance[p], cells.logged[p], state.information[p]
+    k, k_then = 1.0 + v * information, 1.0 + v * (information + told)
+    precision = 1.0 / cells.levels[flag] + state.known[flag]
+    precision_then = precision - information / k + (information + told) / k_then
+    gain = 0.0
+    for i in range(cells.mass.shape[1]):
+        m, a, level = cells.mass[c, i], state.sums[p, i], state.total[flag, i]
+        a_then = a - m * step * told
+        level_then = level - a / k + a_then / k_then
+        gain += (m * step) ** 2 * told + v * (a * a / k - a_then * a_then / k_then)
+        gain += level * level / precision - level_then * level_then / precision_then
+    return gain
+
+
+@compiled
+def _answer(cells: Cells, state: State, c: int) -> None:
+    """One more answer in a cell."""
+    p, told = cells.pair[c], _told(cells, state.times[c])
+    k, flag = 1.0 + cells.variance[p] * state.information[p], cells.logged[p]
+    k_then = k + cells.variance[p] * told
+    state.known[flag] += (state.information[p] + told) / k_then - state.information[p] / k
+    for i in range(cells.mass.shape[1]):
+        a_then = state.sums[p, i] - cells.mass[c, i] * cells.step * told
+        state.total[flag, i] += a_then / k_then - state.sums[p, i] / k
+        state.sums[p, i] = a_then
+    state.information[p] += told
+    state.times[c] += 1.0
 
 
 @compiled
 def _choose(
-    mass: Floats,
-    pair: Integers,
-    logged: Integers,
-    variance: Floats,
-    levels: Floats,
-    step: float,
-    noise: float,
-    times: Floats,
-    information: Floats,
-    sums: Floats,
-    first: Integers,
-    question: Integers,
-    episode: Integers,
-    cost: Floats,
+    cells: Cells,
+    state: State,
+    supply: Supply,
     budget: float,
     room: Integers,
     remaining: float,
@@ -141,55 +195,26 @@ def _choose(
     left: Floats,
 ) -> int:
     """Fill in the questions chosen and what remains after each; return how many there are."""
-    n_cells, n_wanted = mass.shape
-    known, total = np.zeros(2), np.zeros((2, n_wanted))
-    for p in range(len(variance)):
-        k = 1.0 + variance[p] * information[p]
-        known[logged[p]] += information[p] / k
-        for i in range(n_wanted):
-            total[logged[p], i] += sums[p, i] / k
-    following = first[:-1].copy()
-    spent, n = 0.0, 0
+    first, episode, cost = supply.first, supply.episode, supply.cost
+    following, spent, n = first[:-1].copy(), 0.0, 0
     while True:
-        best, gain_of_best, told_of_best = -1, 0.0, 0.0
-        for c in range(n_cells):
+        best, gain_of_best = -1, 0.0
+        for c in range(len(cells.mass)):
             while following[c] < first[c + 1] and room[episode[following[c]]] <= 0:
                 following[c] += 1
             if following[c] == first[c + 1] or spent + cost[following[c]] > budget:
                 continue
-            p = pair[c]
-            before = 1.0 / (step + noise / times[c]) if times[c] > 0 else 0.0
-            told = 1.0 / (step + noise / (times[c] + 1.0)) - before
-            v, flag = variance[p], logged[p]
-            k, k_then = 1.0 + v * information[p], 1.0 + v * (information[p] + told)
-            precision = 1.0 / levels[flag] + known[flag]
-            precision_then = precision - information[p] / k + (information[p] + told) / k_then
-            gain = 0.0
-            for i in range(n_wanted):
-                m, a, level = mass[c, i], sums[p, i], total[flag, i]
-                a_then = a - m * step * told
-                level_then = level - a / k + a_then / k_then
-                gain += (m * step) ** 2 * told + v * (a * a / k - a_then * a_then / k_then)
-                gain += level * level / precision - level_then * level_then / precision_then
-            gain /= cost[following[c]]
+            gain = _gain(cells, state, c) / cost[following[c]]
             if gain > gain_of_best:
-                best, gain_of_best, told_of_best = c, gain, told
+                best, gain_of_best = c, gain
         if best < 0:
             break
-        here, p = following[best], pair[best]
-        k = 1.0 + variance[p] * information[p]
-        k_then = k + variance[p] * told_of_best
-        known[logged[p]] += (information[p] + told_of_best) / k_then - information[p] / k
-        for i in range(n_wanted):
-            a_then = sums[p, i] - mass[best, i] * step * told_of_best
-            total[logged[p], i] += a_then / k_then - sums[p, i] / k
-            sums[p, i] = a_then
-        information[p] += told_of_best
-        times[best] += 1.0
+        here = following[best]
+        _answer(cells, state, best)
         spent += cost[here]
         remaining -= gain_of_best * cost[here]
         room[episode[here]] -= 1
         following[best] += 1
-        asked[n], left[n] = question[here], remaining
+        asked[n], left[n] = supply.question[here], remaining
         n += 1
     return n

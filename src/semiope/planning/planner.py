@@ -29,6 +29,7 @@ from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of, t
 from semiope.planning.result import Plan, notes_on, sealed_table
 from semiope.planning.wishes import Wishes
 from semiope.policies.cells import cells_of
+from semiope.policies.lookup import BoundPolicy
 from semiope.policies.policy import AnyPolicy
 
 # Fewer answers say nothing of how far answers are from what was expected.
@@ -111,7 +112,7 @@ class Planner:
         """Of each question that matters."""
         return costs(self.matters, self.wishes.cost)
 
-    @property
+    @cached_property
     def used(self) -> float:
         """What the answers so far cost, those of several experts to one question each; decoys cost nothing."""
         answered, free = np.flatnonzero(self.times), decoys_only(self.earlier)
@@ -267,8 +268,11 @@ class Planner:
 
     def _error(self, chosen: Integers) -> float:
         """The expected error of the policies' values after these questions, root mean square."""
-        times = self.each.times + np.bincount(self.matters.cell[chosen], minlength=len(self.each.times))
-        return float(np.sqrt(self.errors(times).mean()))
+        return float(np.sqrt(self.errors(self._times_after(chosen)).mean()))
+
+    def _times_after(self, chosen: Integers) -> Floats:
+        """How often each cell is answered after these questions."""
+        return self.each.times + np.bincount(self.matters.cell[chosen], minlength=len(self.each.times))
 
     def _budget(self) -> float:
         """What may be spent in all: as told, or as it takes to reach the width wanted."""
@@ -291,10 +295,10 @@ class Planner:
 
     def _width(self, chosen: Integers) -> float:
         """The widest interval of what is wanted after these questions."""
-        times = self.each.times + np.bincount(self.matters.cell[chosen], minlength=len(self.each.times))
-        remaining = self.each.remaining(times)
-        sampling = self.errors(times) - remaining if self.wishes.goal == "value" else np.diag(self.sampling)
-        return stopping.width(float(np.sqrt(np.max(sampling + remaining))), self.wishes.alpha)
+        times = self._times_after(chosen)
+        of_values = self.wishes.goal == "value"
+        squares = self.errors(times) if of_values else np.diag(self.sampling) + self.each.remaining(times)
+        return stopping.width(float(np.sqrt(np.max(squares))), self.wishes.alpha)
 
     def _asked(self, chosen: Choice) -> Asked:
         """The questions chosen and their decoys."""
@@ -339,9 +343,12 @@ class Planner:
 
     def _probs(self, row: Integers, action: Integers) -> Floats:
         """How likely each policy takes these actions in these rows, (n_policies, n)."""
+        return np.stack([one.at(row)[np.arange(len(row)), action] for one in self._bound])
+
+    @cached_property
+    def _bound(self) -> list[BoundPolicy]:
         everywhere = cells_of(self.episodes, "state")
-        bound = [policy.bind(self.logbook, everywhere, f"policy {name!r}") for name, policy in self.policies.items()]
-        return np.stack([one.at(row)[np.arange(len(row)), action] for one in bound])
+        return [policy.bind(self.logbook, everywhere, f"policy {name!r}") for name, policy in self.policies.items()]
 
 
 def read(annotations: Any, policies: Mapping[str, AnyPolicy]) -> Annotations | None:
