@@ -14,7 +14,7 @@ from semiope.models.places import Places
 from semiope.models.residuals import Prior, expected
 from semiope.planning.planner import Planner
 from semiope.repair.convert import turned
-from tests.planning.cases import GAMMA, answers, paths, patients, told
+from tests.planning.cases import GAMMA, Floats, answers, paths, patients, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 NAME = "flip-200-seed-0"
@@ -27,6 +27,14 @@ def planner(policies: Any, annotations: so.Annotations | None = None, **options:
 def some_answers(name: str = NAME, std: float = 0.2) -> so.Annotations:
     first = so.plan(patients(), sepsis.world().policies[NAME], 40, gamma=GAMMA)
     return answers(first, told(name, std=std))
+
+
+def places_of(found: Planner) -> Places:
+    """Where the cells of a planner lie in its model."""
+    assert found.records is not None
+    cells = found.matters.cells
+    ids = found.records.empirical.mdp.actions.positions_of(found.logbook.actions)
+    return Places(cells.step, cells.state, ids[cells.action])
 
 
 def test_answers_expected_of_the_policy_are_those_that_the_model_fills_in() -> None:
@@ -91,10 +99,7 @@ def test_what_hangs_on_answers_about_usual_care_counts_those_that_others_are_tur
     found = planner(policies)
     matters, records = found.matters, found.records
     assert records is not None
-    mdp = records.empirical.mdp
-    cells = Places(
-        matters.cells.step, matters.cells.state, mdp.actions.positions_of(matters.logbook.actions)[matters.cells.action]
-    )
+    cells = places_of(found)
     today = np.zeros_like(records.behavior_returns)
     today[cells] = np.random.default_rng(0).normal(size=len(cells.step))
     for k, (name, policy) in enumerate(policies.items()):
@@ -102,6 +107,34 @@ def test_what_hangs_on_answers_about_usual_care_counts_those_that_others_are_tur
         value = matters.values(k, of_policy).mean() - matters.kept[k].mean()
         assert value == pytest.approx(matters.mass[k] @ cells.read(today), abs=1e-12)
         assert value != pytest.approx((matters.mass - matters.through)[k] @ cells.read(today), abs=1e-3)
+
+
+def with_worth(found: Planner, policy: so.Policy, worth: Floats) -> float:
+    """An estimate with answers as the model has them, if pairs never logged are worth this, (n_states, n_actions)."""
+    assert found.records is not None
+    case = Case(found.records, policy, NAME)
+    base = found.records.behavior_values[:, :, None] + np.where(found.records.empirical.counts == 0, worth, 0.0)
+    returns = found.records.empirical.mdp.evaluate_with(base, case.evaluation)
+    return float(found.matters.values(0, places_of(found).read(returns)).mean())
+
+
+@pytest.mark.parametrize("soft", [0.0, 0.2])
+def test_what_hangs_on_pairs_never_logged_counts_where_paths_lead(soft: float) -> None:
+    policy = sepsis.world().policies[NAME].soften(soft) if soft else sepsis.world().policies[NAME]
+    found = planner(policy)
+    assert found.records is not None
+    counts, cells, matters = found.records.empirical.counts, places_of(found), found.matters
+    worth = np.random.default_rng(0).normal(size=counts.shape)
+    change = with_worth(found, policy, worth) - with_worth(found, policy, np.zeros_like(worth))
+    unlogged = np.where(counts == 0, worth, 0.0)[cells.state, cells.action]
+    assert change == pytest.approx(matters.mass[0] @ unlogged, abs=1e-12)
+    assert change != pytest.approx(matters.own_mass[0] @ unlogged, abs=1e-3)
+    # Answers about pairs that were logged enter by themselves only.
+    assert not matters.through[0, counts[cells.state, cells.action] > 0].any()
+    # Somebody came to each of these steps and states, and did something else.
+    episodes = patients()
+    assert (episodes.action[matters.row] >= 0).all()
+    assert (matters.action != episodes.action[matters.row]).all()
 
 
 def test_answers_about_usual_care_are_turned_towards_what_they_would_be_about_the_policy() -> None:

@@ -94,6 +94,13 @@ def _bias(case: Case, at: Places, value: Floats, informed: Floats) -> Level:
     return Level(unit * bias, unit * error)
 
 
+def resting_on(case: Case, mass: Floats) -> Floats:
+    """How much of what pairs never logged are worth is in the sum of mass times Q-tilde of those logged."""
+    mdp, found = case.records.empirical.mdp, np.zeros_like(mass)
+    planning.rest(mdp.dynamics, case.spoken_of, mdp.gamma, mass, found)
+    return found
+
+
 def _informed(case: Case, at: Places, value: Floats) -> Floats:
     """Q-tilde."""
     records = case.records

@@ -160,3 +160,30 @@ def follow(model: Dynamics, probs: Floats, found: Floats) -> None:
                         for i in range(model.offsets[pair], model.offsets[pair + 1]):
                             if model.following[i] != END:
                                 found[step + 1, model.following[i]] += mass * model.prob[i]
+
+
+@compiled
+def rest(model: Dynamics, probs: Floats, gamma: float, mass: Floats, found: Floats) -> None:
+    """Fill in what rests on each action that is not available, if `mass` rests on the returns of those that are.
+
+    Both are (horizon, n_states, n_actions); `evaluate` the other way round.
+    """
+    horizon, n_states, n_actions = found.shape
+    here, ahead = np.zeros(n_states), np.zeros(n_states)
+    for step in range(horizon):
+        policy = probs[step if len(probs) > 1 else 0]
+        ahead[:] = 0.0
+        for state in range(n_states):
+            if model.terminal[state]:
+                continue
+            for action in range(n_actions):
+                arrived, pair = here[state] * policy[state, action], state * n_actions + action
+                if not model.available[state, action]:
+                    found[step, state, action] = arrived
+                    continue
+                passed = gamma * (arrived + mass[step, state, action])
+                if passed != 0.0:
+                    for i in range(model.offsets[pair], model.offsets[pair + 1]):
+                        if model.following[i] != END:
+                            ahead[model.following[i]] += model.prob[i] * passed
+        here, ahead = ahead, here

@@ -140,9 +140,11 @@ class Desk:
                 found.append(found[-1])
         return np.array(found)
 
-    def mattering(self) -> Integers:
-        """Questions that matter."""
-        return self._code(self.planner.matters.row, self.planner.matters.action)
+    def mattering(self) -> tuple[Integers, Integers]:
+        """Questions whose answers are in an estimate, and their places among all that matter."""
+        matters = self.planner.matters
+        own = np.flatnonzero(matters.share.any(axis=0))
+        return self._code(matters.row[own], matters.action[own]), own
 
 
 def _random(desk: Desk) -> Integers:
@@ -151,17 +153,18 @@ def _random(desk: Desk) -> Integers:
 
 
 def _mattering(desk: Desk) -> Integers:
-    """Questions that matter, in any order."""
-    return np.random.default_rng(desk.seed).permutation(desk.mattering())
+    """Questions whose answers are in an estimate, in any order."""
+    return np.random.default_rng(desk.seed).permutation(desk.mattering()[0])
 
 
 def _deviations(desk: Desk) -> Integers:
     """Where most hangs on the answer, one question of each cell; then the others."""
     matters = desk.planner.matters
-    size = np.sqrt(np.sum(matters.mass**2, axis=0))[matters.cell]
-    codes = desk.mattering()
+    codes, own = desk.mattering()
+    cell = matters.cell[own]
+    size = np.sqrt(np.sum(matters.own_mass**2, axis=0))[cell]
     again = np.ones(len(codes), dtype=np.int64)
-    again[np.unique(matters.cell, return_index=True)[1]] = 0
+    again[np.unique(cell, return_index=True)[1]] = 0
     return codes[np.lexsort((codes, -size, again))]
 
 

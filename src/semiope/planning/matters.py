@@ -7,6 +7,10 @@ With every needed answer there, the value of a policy is estimated (C*-PDIS) by 
 P_t = gamma^t pi_e(a_0|s_0) ... pi_e(a_(t-1)|s_(t-1)): how much of the estimate still passes through step t. So an
 answer g_t(a) enters with P_t pi_e(a|s_t) / n. For a deterministic policy that is nothing but at the first step at which
 an episode leaves it. Answers about the same step, state and action say the same: they form a cell.
+
+Where nobody is asked, a model says what the answer would be, and answers enter through it, wherever they are given: if
+they are about today's policy, other answers are turned to the policy by them; if they are about the policy and a pair
+never logged, they say what becomes of paths that lead there.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from semiope.data.episodes import Episodes
 from semiope.data.labels import number
 from semiope.data.logbook import Logbook
 from semiope.models.case import Case, Records
+from semiope.models.level import resting_on
 from semiope.models.places import Places
 from semiope.policies.cells import cells_of
 from semiope.policies.lookup import everything
@@ -37,7 +42,7 @@ class Matters:
 
     `share` is what each policy's estimate has of each answer, (n_policies, n_questions), `kept` what it has of the
     rewards of each episode, (n_policies, n_episodes); both without 1 / n. `cells` are the distinct places, in order.
-    `through` is what estimates have of each cell's answer because others are turned by it, (n_policies, n_cells).
+    `through` is what estimates have of each cell's answer through what the model makes of it, (n_policies, n_cells).
     `chosen` is how likely the policies choose each action in each row, their mean, (n_rows, n_actions).
     """
 
@@ -63,11 +68,15 @@ class Matters:
         return self.logbook.episodes.episode_of(self.row)
 
     @cached_property
-    def mass(self) -> Floats:
-        """What each policy's estimate has of the answer of each cell, (n_policies, n_cells)."""
+    def own_mass(self) -> Floats:
+        """What each policy's estimate has of the answer of each cell itself, (n_policies, n_cells)."""
         n, n_cells = self.logbook.episodes.n_episodes, len(self.cells.step)
-        found = np.stack([np.bincount(self.cell, weights=own, minlength=n_cells) / n for own in self.share])
-        return found + self.through
+        return np.stack([np.bincount(self.cell, weights=own, minlength=n_cells) / n for own in self.share])
+
+    @property
+    def mass(self) -> Floats:
+        """What each policy's estimate has of the answer of each cell in all, (n_policies, n_cells)."""
+        return self.own_mass + self.through
 
     def values(self, policy: int, answers: Floats) -> Floats:
         """The estimate that each episode gives, if these are the answers of the cells."""
@@ -98,11 +107,17 @@ def _found(known: Integers, wanted: Integers) -> Integers:
 
 
 def what_matters(
-    logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, today: Records | None = None
+    logbook: Logbook,
+    policies: Mapping[str, AnyPolicy],
+    gamma: float,
+    records: Records | None = None,
+    *,
+    about_today: bool = False,
 ) -> Matters:
     """Look for every question on which an estimate hangs.
 
-    With `today`, the model counted from the logs, answers are about today's policy and turned into the policies' own.
+    `records` hold the model counted from the logs, if there is one; `about_today`: by it, answers about today's policy
+    are turned into the policies' own.
     """
     episodes, n_actions = logbook.episodes, len(logbook.actions)
     refuse_beyond_memory(
@@ -117,8 +132,8 @@ def what_matters(
         chosen += probs / len(policies)
         share, kept[k] = _shares(episodes, probs, gamma)
         shares.append(share)
-        if today is not None:
-            others.append(_through_others(logbook, Case(today, policy, name, about_today=True), share))
+        if records is not None:
+            others.append(_through_model(logbook, Case(records, policy, name, about_today), share))
     matter = np.zeros((episodes.n_steps, n_actions), dtype=np.bool_)
     for table in [*shares, *others]:
         matter |= table != 0
@@ -145,15 +160,24 @@ def _shares(episodes: Episodes, probs: Floats, gamma: float) -> tuple[Floats, Fl
     return share, np.add.reduceat(arrive * taken * episodes.reward, episodes.offsets[:-1])
 
 
-def _through_others(logbook: Logbook, case: Case, share: Floats) -> Floats:
-    """What an estimate has of the answer of each cell because it turns others, for each row and action not taken."""
+def _through_model(logbook: Logbook, case: Case, share: Floats) -> Floats:
+    """What an estimate has of the answer of each cell through the model, for each row and action not taken."""
     rows, ids = case.records.rows, case.records.empirical.mdp.actions.positions_of(logbook.actions)
     mass = np.zeros_like(case.records.behavior_returns)
     for action, own in zip(ids.tolist(), share.T, strict=True):
         np.add.at(mass[:, :, action], (rows.step, rows.state), own / logbook.episodes.n_episodes)
-    found: Floats = leading_to(case, mass)[rows.step, rows.state][:, ids]
+    passed = leading_to(case, mass) if case.about_today else _at_steps_logged(resting_on(case, mass), rows)
+    found: Floats = passed[rows.step, rows.state][:, ids]
     found[np.arange(len(found)), np.maximum(logbook.episodes.action, 0)] = 0.0
     found[logbook.episodes.action < 0] = 0.0
+    return found
+
+
+def _at_steps_logged(mass: Floats, rows: Places) -> Floats:
+    """What hangs on pairs, put evenly on the steps at which somebody came to their state and can be asked about it."""
+    came = np.zeros(mass.shape[:2], dtype=np.bool_)
+    came[rows.step, rows.state] = True
+    found: Floats = came[:, :, None] * (mass.sum(axis=0) / np.maximum(came.sum(axis=0), 1)[:, None])
     return found
 
 

@@ -63,8 +63,9 @@ class Planner:
     @cached_property
     def matters(self) -> Matters:
         """The questions that matter."""
-        today = self.records if self.wishes.about == "behavior" else None
-        found = what_matters(self.logbook, self.policies, self.wishes.gamma, today)
+        found = what_matters(
+            self.logbook, self.policies, self.wishes.gamma, self.records, about_today=self.wishes.about_today
+        )
         if not len(found.row):
             they = "policy does" if len(self.policies) == 1 else "policies do"
             raise OptionError(
@@ -77,7 +78,7 @@ class Planner:
     def records(self) -> Records | None:
         """The model counted from the logs, if one can be."""
         found = recorded(self.logbook, self.policies, self.wishes.gamma, self.wishes.noise)
-        if found is None and self.wishes.about == "behavior":
+        if found is None and self.wishes.about_today:
             raise OptionError(
                 "about: answers about usual care are turned to a policy by a model counted from the logs, and there is "
                 "none: a policy is given row by row, or states do not recur. Plan one policy, about='policy'."
@@ -89,7 +90,7 @@ class Planner:
         """What logs and answers say."""
         return learn(
             self.matters, self.policies, self.annotations, self.records,
-            about_today=self.wishes.about == "behavior", gamma=self.wishes.gamma, noise=self.wishes.noise,
+            about_today=self.wishes.about_today, gamma=self.wishes.gamma, noise=self.wishes.noise,
         )  # fmt: skip
 
     @cached_property

@@ -128,10 +128,9 @@ def sealed_table(
     logged = knowledge.counts[matters.logbook.episodes.state[asked.row[order]], asked.action[order]].astype(np.int64)
     remaining = chosen.remaining[place] if n else np.zeros(len(order))
     table = table_of(matters.logbook, asked.row[order], asked.action[order])
-    reasons = [
-        _reason(KINDS[kind], speaks, times)
-        for kind, speaks, times in zip(asked.kind[order].tolist(), speaks_for.tolist(), logged.tolist(), strict=True)
-    ]
+    has_own = (np.count_nonzero(matters.own_mass, axis=0) > 0)[cell]
+    what = asked.kind[order].tolist(), has_own.tolist(), speaks_for.tolist(), logged.tolist()
+    reasons = [_reason(KINDS[kind], *known) for kind, *known in zip(*what, strict=True)]
     columns: Mapping[str, Any] = {
         "expert": pa.array(expert, pa.string()),
         "kind": pa.array([KINDS[kind] for kind in asked.kind[order].tolist()], pa.string()),
@@ -148,13 +147,14 @@ def sealed_table(
     return table
 
 
-def _reason(kind: str, speaks_for: int, logged: int) -> str:
+def _reason(kind: str, has_own: bool, speaks_for: int, logged: int) -> str:
     if kind == "calibration":
         return "the action taken: its outcome is known, and tells how good the expert is"
     if kind == "decoy":
         return "not needed: keeps the policy from being read off the questions"
     known = f"logged {logged} times here" if logged > 1 else "logged once here" if logged else "never logged here"
-    return f"speaks for {count(speaks_for, 'step')}; the action was {known}"
+    worth = f"speaks for {count(speaks_for, 'step')}" if has_own else "tells what others that are not asked lead to"
+    return f"{worth}; the action was {known}"
 
 
 def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) -> list[str]:

@@ -88,6 +88,11 @@ class Wishes:
             )
 
     @property
+    def about_today(self) -> bool:
+        """Whether experts answer for usual care."""
+        return self.about == "behavior"
+
+    @property
     def copies(self) -> float:
         """How many experts a question goes to, on average."""
         return 1 + self.overlap * (self.takers - 1)
