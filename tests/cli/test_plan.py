@@ -198,8 +198,13 @@ def test_a_folder_that_cannot_be_written_to(study: Study, monkeypatch: pytest.Mo
     assert not (study.desk.folder / "study").exists()
 
 
-def test_a_summary_that_cannot_be_written_leaves_no_batch(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    make = tempfile.mkstemp
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_summary_that_cannot_be_written_leaves_no_batch(
+    study: Study, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    make, folder = tempfile.mkstemp, study.desk.folder / "study"
+    if not is_new:
+        folder.mkdir()
 
     def refuse(**options: Any) -> tuple[int, str]:
         if "summary" in options["prefix"]:
@@ -210,6 +215,7 @@ def test_a_summary_that_cannot_be_written_leaves_no_batch(study: Study, monkeypa
     assert_refused(
         study.plan("--budget", "5", "--json", "summary.json"), "cannot write summary.json: Permission denied"
     )
+    assert folder.exists() != is_new
     assert study.written == []
 
 

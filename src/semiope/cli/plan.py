@@ -90,12 +90,13 @@ def plan(
         )  # fmt: skip
     if out is not None:
         check_same(found, Path(out))
+    is_new = out is not None and not Path(out).exists()
     written = found.save(out) if out is not None and found.stop is None else None
     try:
         write({json: to_json(found.to_dict())})
     except (OutputError, OSError):
         if written is not None:
-            shutil.rmtree(written)
+            shutil.rmtree(written.parent if is_new else written)
         raise
     if json != "-":
         print_plan(found)

@@ -189,7 +189,7 @@ def _figure(shown: dict[str, dict[float, Curves]]) -> Figure:
         if metric == "rmse" or part.startswith("all")
     ]
     with figures.styled():
-        figure, axes = figures.new(len(panels), len(asking.NOISES), height=6.6)
+        figure, axes = figures.new(len(panels), len(asking.NOISES), height=7.4)
         for row, (part, metric) in enumerate(panels):
             for column, (noise, curves) in enumerate(shown[part].items()):
                 one, numbers = axes[row, column], getattr(curves, metric)
