@@ -40,15 +40,10 @@ def conducted(number: int, *, episodes: int, noise: float, budget: int, batch: i
     name = list(world.policies)[int(np.random.default_rng([SEED, number]).integers(len(world.policies)))]
     policy = world.policies[name]
     told = world.annotate(logs, policy, annotators=so.Annotator(std=noise), of_action_taken=True, seed=number)
-    expert = {tuple(row[:3]): i for i, row in enumerate(zip(*told.to_arrow().to_pydict().values(), strict=True))}
-    asked: list[int] = []
     with quietly():
         plan = so.plan(logs, {name: policy}, budget, batch=batch, gamma=world.mdp.gamma, alpha=alpha)
         while plan.stop is None:
-            for table in plan.questions.values():
-                # Some decoys are about actions that the simulated expert is never asked about.
-                asked += [expert[key] for row in table.to_pylist() if (key := tuple(row.values())) in expert]
-            plan = plan.next(told.some(np.array(asked)))
+            plan = plan.next(plan.answers(told))
     better = world.mdp.value(policy) > world.mdp.value(world.behavior)
     return Study(plan.stop.reason, plan.decisions[0].call, better, int(plan.used))
 

@@ -77,14 +77,6 @@ def places(planner: Planner, asked: list[tuple[Any, int, Any]]) -> tuple[Integer
     return np.array(row, dtype=np.int64), np.array([actions.index(action) for *_, action in asked], dtype=np.int64)
 
 
-def answers(plan: so.Plan, told: so.Annotations) -> so.Annotations:
-    """What experts say to the questions of a plan that they can answer."""
-    asked = set(keys(plan))
-    table = told.to_arrow().to_pylist()
-    kept = [i for i, row in enumerate(table) if (row["episode"], row["step"], row["action"]) in asked]
-    return told.some(np.array(kept))
-
-
 def both(first: so.Annotations, second: so.Annotations) -> so.Annotations:
     tables = [one.to_arrow().select(["episode", "step", "action", "value"]).to_pylist() for one in (first, second)]
     together = tables[0] + tables[1]

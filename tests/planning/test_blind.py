@@ -12,7 +12,7 @@ import pytest
 import semiope as so
 from semiope.domains import bandit, sepsis
 from semiope.planning.blind import BLIND, Asked, guessed, n_decoys
-from tests.planning.cases import GAMMA, Floats, answers, both, keys, patients, places, rows, told
+from tests.planning.cases import GAMMA, Floats, keys, patients, places, rows, told
 
 N = 1000
 ALL = "all 26"
@@ -128,12 +128,12 @@ def test_nothing_is_asked_twice() -> None:
     policy = sepsis.world().policies["flip-200-seed-0"]
     everything = told("flip-200-seed-0", taken=True)
     plan = so.plan(patients(), policy, 60, batch=20, gamma=GAMMA, least_gain=0)
-    given, asked = answers(plan, everything), keys(plan)
+    given, asked = plan.answers(everything), keys(plan)
     for _ in range(2):
         plan = plan.next(given)
         assert plan.n_needed == 20
         assert not set(keys(plan)) & set(asked)
-        given, asked = both(given, answers(plan, everything)), asked + keys(plan)
+        given, asked = plan.answers(everything), asked + keys(plan)
     assert len(given) == len(asked) == 120
     assert plan.next(given).used == 60
 
@@ -145,7 +145,7 @@ def test_decoys_honour_the_cap_per_episode(per_episode: int) -> None:
     plan = so.plan(patients(), policy, 60, batch=30, gamma=GAMMA, least_gain=0, per_episode=per_episode)
     asked = Counter(episode for episode, *_ in keys(plan))
     assert max(asked.values()) <= per_episode
-    later = plan.next(answers(plan, everything))
+    later = plan.next(plan.answers(everything))
     assert later.n_needed == 30
     asked.update(episode for episode, *_ in keys(later))
     assert max(asked.values()) <= per_episode

@@ -17,7 +17,7 @@ from semiope.data.asked import read_asked, strangers
 from semiope.domains import sepsis
 from semiope.pipeline.evaluate import again
 from semiope.planning.files import batches
-from tests.planning.cases import GAMMA, answers, both, patients, told
+from tests.planning.cases import GAMMA, both, patients, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 NAME = "flip-200-seed-0"
@@ -49,7 +49,7 @@ def test_numbers_of_any_type_are_written(tmp_path: Path) -> None:
 def test_batches_are_numbered_and_read_together(tmp_path: Path) -> None:
     first = plan()
     first.save(tmp_path)
-    second = first.next(answers(first, told(NAME)))
+    second = first.next(first.answers(told(NAME)))
     assert second.save(tmp_path).name == "batch-002"
     assert batches(tmp_path) == 2
     assert [one.num_rows for one in read_asked(tmp_path)] == [first.sealed.num_rows, second.sealed.num_rows]
@@ -95,7 +95,7 @@ def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
 
 def test_answers_to_questions_that_no_plan_asked_are_used_and_noted() -> None:
     first, everything = plan(), told(NAME)
-    own = answers(first, everything)
+    own = first.answers(everything)
     assert strangers(own, [first.sealed]) == 0
     assert strangers(own, []) == len(own)
     assert any("all to questions of a plan" in note for note in first.next(own).notes)
@@ -116,7 +116,7 @@ def test_labels_read_from_text_are_the_same_questions() -> None:
 
 def test_evaluate_averages_by_prefix_where_a_plan_chose(tmp_path: Path) -> None:
     first, policy = plan(), sepsis.world().policies[NAME]
-    given = answers(first, told(NAME))
+    given = first.answers(told(NAME))
     first.save(tmp_path)
     options: dict[str, Any] = {"annotations": given, "estimators": ["c-pdis"], "gamma": GAMMA}
     expected = so.evaluate(patients(), policy, means="prefix", **options)["c-pdis"].value
@@ -130,10 +130,10 @@ def test_evaluate_averages_by_prefix_where_a_plan_chose(tmp_path: Path) -> None:
 
 def test_evaluate_knows_all_batches_of_a_plan_that_went_on() -> None:
     first, policy = plan(), sepsis.world().policies[NAME]
-    given = answers(first, told(NAME))
+    given = first.answers(told(NAME))
     then = first.next(given)
     assert [one.num_rows for one in then.asked] == [60, 60]
-    given = both(given, answers(then, told(NAME)))
+    given = then.answers(told(NAME))
     options: dict[str, Any] = {"annotations": given, "estimators": ["c-pdis"], "gamma": GAMMA}
     found = so.evaluate(patients(), policy, plan=then, **options)
     assert not any("chosen by others" in note for note in notes(found))
@@ -148,7 +148,7 @@ def test_evaluate_doubts_answers_about_usual_care_that_nobody_turned() -> None:
     policy = sepsis.world().policies[NAME]
     first = plan(about="behavior")
     options: dict[str, Any] = {
-        "annotations": answers(first, told("behavior")),
+        "annotations": first.answers(told("behavior")),
         "estimators": ["c-pdis"],
         "gamma": GAMMA,
     }
@@ -159,7 +159,7 @@ def test_evaluate_doubts_answers_about_usual_care_that_nobody_turned() -> None:
 
 def test_evaluate_notes_answers_that_others_chose() -> None:
     first = plan()
-    given = both(answers(first, told(NAME)), told(NAME).some(np.arange(7)))
+    given = both(first.answers(told(NAME)), told(NAME).some(np.arange(7)))
     n = strangers(given, [first.sealed])
     found = so.evaluate(
         patients(), sepsis.world().policies[NAME], plan=first, annotations=given, estimators=["c-pdis"], gamma=GAMMA

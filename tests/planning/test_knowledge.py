@@ -14,7 +14,7 @@ from semiope.models.places import Places
 from semiope.models.residuals import Prior, expected
 from semiope.planning.planner import Planner
 from semiope.repair.convert import turned
-from tests.planning.cases import GAMMA, Floats, answers, paths, patients, told
+from tests.planning.cases import GAMMA, Floats, paths, patients, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 NAME = "flip-200-seed-0"
@@ -26,7 +26,7 @@ def planner(policies: Any, annotations: so.Annotations | None = None, **options:
 
 def some_answers(name: str = NAME, std: float = 0.2) -> so.Annotations:
     first = so.plan(patients(), sepsis.world().policies[NAME], 40, gamma=GAMMA)
-    return answers(first, told(name, std=std))
+    return first.answers(told(name, std=std))
 
 
 def places_of(found: Planner) -> Places:

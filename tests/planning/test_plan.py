@@ -14,7 +14,7 @@ import pytest
 import semiope as so
 from semiope.data.tables import write_table
 from semiope.domains import sepsis, tree
-from tests.planning.cases import GAMMA, answers, both, keys, paths, patients, rows, told
+from tests.planning.cases import GAMMA, both, keys, paths, patients, rows, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 NAME = "flip-200-seed-0"
@@ -67,13 +67,13 @@ def test_the_seed_moves_decoys_and_order_only() -> None:
 def test_continued_from_half_of_the_answers_equals_one_go_with_the_same_answers(about: str) -> None:
     everything = told(NAME if about == "policy" else "behavior", std=0.1)
     first = plan(60, batch=30, about=about)
-    half = answers(first, everything)
+    half = first.answers(everything)
     then = first.next(half)
     at_once = plan(60, batch=30, about=about, annotations=half, earlier=first)
     assert then.sealed.equals(at_once.sealed)
     assert then.n_needed == 30
     assert (then.used, then.error, then.decisions) == (at_once.used, at_once.error, at_once.decisions)
-    full = both(half, answers(then, everything))
+    full = then.answers(everything)
     assert then.next(full).error == plan(60, batch=30, about=about, annotations=full, earlier=[first, then]).error
     order = np.random.default_rng(1).permutation(len(half))
     assert plan(60, batch=30, about=about, annotations=half.some(order), earlier=first).sealed.equals(at_once.sealed)
@@ -129,14 +129,14 @@ def test_answers_on_another_scale_settle_nothing() -> None:
 def test_answers_of_several_experts_count_each() -> None:
     first = plan(40, batch=20, experts=2, overlap=1.0, decoys=0)
     assert first.n_needed == 10
-    given = answers(first, told(NAME))
+    given = first.answers(told(NAME))
     assert first.next(both(given, given)).used == 20
     assert first.next(given).used == 10
 
 
 def test_answers_to_decoys_cost_nothing() -> None:
     first = plan(40, batch=20, about="behavior")
-    given = answers(first, told("behavior", taken=True))
+    given = first.answers(told("behavior", taken=True))
     assert len(given) == 40
     assert first.next(given).used == 20
     # Without the plan, nobody knows what was a decoy: every answer on which something hangs counts.
@@ -185,7 +185,7 @@ def test_costs_by_a_column_and_by_a_function() -> None:
     assert by_column.sealed.equals(by_function.sealed)
     spent = sum(1 + step for _, step, _ in keys(by_column, "needed"))
     assert 25 < spent <= 30
-    assert by_column.next(answers(by_column, told(NAME))).used == spent
+    assert by_column.next(by_column.answers(told(NAME))).used == spent
     steps = [np.mean([step for _, step, _ in keys(one, "needed")]) for one in (by_column, plan(30))]
     assert steps[0] < steps[1]
     assert plan(30, cost=2.0).n_needed == 15
@@ -218,7 +218,7 @@ def test_a_target_width_says_what_budget_it_takes() -> None:
 def test_plans_stop_and_say_why() -> None:
     everything = told(NAME)
     first = plan(30)
-    used = first.next(answers(first, everything))
+    used = first.next(first.answers(everything))
     assert used.stop is not None
     assert used.stop.reason == "budget"
     assert used.sealed.num_rows == 0

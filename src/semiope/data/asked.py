@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from semiope._arrays import Booleans
 from semiope.data.annotations import Annotations
 from semiope.data.tables import read_table
 from semiope.errors import SchemaError
@@ -35,10 +37,15 @@ def read_asked(plan: Any) -> list[pa.Table]:
     return [_checked(read_table(plan, "plan"))]
 
 
+def to_questions(annotations: Annotations, asked: Sequence[pa.Table]) -> Booleans:
+    """Which answers are to questions that these tables ask."""
+    planned = {key for table in asked for key in keys(table)}
+    return np.array([key in planned for key in keys(annotations.to_arrow())], dtype=np.bool_)
+
+
 def strangers(annotations: Annotations, asked: Sequence[pa.Table]) -> int:
     """How many answers are to questions that none of these tables asks."""
-    planned = {key for table in asked for key in keys(table)}
-    return sum(key not in planned for key in keys(annotations.to_arrow()))
+    return int(np.count_nonzero(~to_questions(annotations, asked)))
 
 
 def unanswered(annotations: Annotations | None, asked: Sequence[pa.Table]) -> int:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._version import __version__
-from semiope.data.asked import KINDS, NEEDED, QUESTION, strangers, unanswered
+from semiope.data.annotations import Annotations
+from semiope.data.asked import KINDS, NEEDED, QUESTION, strangers, to_questions, unanswered
 from semiope.errors import count
 from semiope.planning.blind import BLIND, Asked, Guess, n_decoys
 from semiope.planning.design import Choice
@@ -64,6 +65,10 @@ class Plan:
         """Number of different questions that the plan needs."""
         rank = self.sealed.column("rank")
         return int(pc.count_distinct(rank, mode="only_valid").as_py())
+
+    def answers(self, annotations: Annotations) -> Annotations:
+        """Those of these answers that are to a question of this plan, in this batch or before: to try a plan out."""
+        return annotations.some(np.flatnonzero(to_questions(annotations, self.asked)))
 
     def next(self, annotations: Any) -> Plan:
         """The next batch, now that there are these answers (all so far)."""
