@@ -243,8 +243,6 @@ class Planner:
             width=self._width(chosen.question[:0]), target=wishes.target_width,
             gain=1 - error[1] / error[0] if error[0] > 0 else 0.0, least=wishes.least_gain, alpha=wishes.alpha,
         )  # fmt: skip
-        if stop is None and not len(chosen.question):
-            stop = stopping.Stop("gain", "no question that may be asked would make the expected error smaller.")
         if stop is not None:
             chosen, error = Choice(chosen.question[:0], chosen.remaining[:0]), (error[0], error[0])
         asked = self._asked(chosen)

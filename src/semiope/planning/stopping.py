@@ -113,4 +113,6 @@ def why_stop(
         return Stop("budget", f"the budget does not reach: {left}; the next question costs {cheapest:g} at least.")
     if gain < least:
         return Stop("gain", f"the next batch would make the expected error {gain:.2%} smaller, less than {least:.2%}.")
+    if gain <= 0:
+        return Stop("gain", "no question that may be asked would make the expected error smaller.")
     return None
