@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs bench reproduction format clean
+.PHONY: demo test docs bench reproduction study format clean
 
 demo: $(VENV)/.semiope
 	$(BIN)/semiope demo
@@ -26,6 +26,11 @@ reproduction: $(VENV)/.paper
 	$(BIN)/semiope reproduce all --out docs/_build/reproduction
 	mkdir -p docs/reproduction
 	cp docs/_build/reproduction/*.md docs/_build/reproduction/*.svg docs/_build/reproduction/settings.json docs/reproduction/
+
+study: $(VENV)/.paper
+	$(BIN)/semiope reproduce questions --datasets 30 --seed 1 --out docs/_build/study
+	mkdir -p docs/study
+	cp docs/_build/study/questions.md docs/_build/study/questions.svg docs/study/
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

@@ -82,7 +82,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="table1 ... table5, fig5, fig7 ... fig12, intuition, or all (default).",
+            help="table1 ... table5, fig5, fig7 ... fig12, intuition, or all (default); beyond the paper: questions.",
         ),
     ] = None,
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder to write to.")] = "reproduction",
