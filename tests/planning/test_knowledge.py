@@ -9,11 +9,14 @@ import pytest
 
 import semiope as so
 from semiope.domains import sepsis
-from semiope.models.case import Case
+from semiope.models.case import Case, Records
 from semiope.models.places import Places
+from semiope.models.planning import rest
 from semiope.models.residuals import Prior, expected
+from semiope.planning.matters import at_steps_logged
 from semiope.planning.planner import Planner
 from semiope.repair.convert import turned
+from tests.contract.worlds import N_ACTIONS, N_STATES, random_logs
 from tests.planning.cases import GAMMA, Floats, paths, patients, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
@@ -81,7 +84,8 @@ def test_answers_about_usual_care_serve_each_policy_as_if_it_were_alone() -> Non
         assert together.knowledge.parts == alone.knowledge.parts
 
 
-def test_answers_about_usual_care_need_no_turning_for_usual_care() -> None:
+def test_answers_about_usual_care_need_no_turning_for_usual_care(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semiope.models.case.UNCANCELLED", 1.0)
     records = planner(sepsis.world().policies[NAME]).records
     assert records is not None
     mdp = records.empirical.mdp
@@ -135,6 +139,62 @@ def test_what_hangs_on_pairs_never_logged_counts_where_paths_lead(soft: float) -
     episodes = patients()
     assert (episodes.action[matters.row] >= 0).all()
     assert (matters.action != episodes.action[matters.row]).all()
+
+
+@pytest.mark.parametrize("kind", ["deterministic", "stochastic", "by step", "silent"])
+@pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
+def test_what_rests_on_the_unknown_is_what_returns_change_by(kind: str, gamma: float) -> None:
+    """In models of random logs, with ends, cuts and rows that are mere observations."""
+    rng = np.random.default_rng(len(kind))
+    for seed in range(6):
+        logs = random_logs(seed, fully_annotated=True)
+        logs.episodes["reward"][logs.episodes["action"] < 0] = 0.0
+        records = Records(so.Episodes.from_arrays(**logs.episodes), tuple(range(N_ACTIONS)), gamma)
+        mdp = records.empirical.mdp
+        probs = rng.dirichlet(np.full(N_ACTIONS, 0.3), size=(mdp.horizon if kind == "by step" else 1, N_STATES))
+        if kind == "deterministic":
+            probs = (probs == probs.max(axis=2, keepdims=True)).astype(float)
+        probs = probs[:, : mdp.n_states] * (
+            rng.random((len(probs), mdp.n_states, 1)) < (0.5 if kind == "silent" else 1)
+        )
+        shape = mdp.horizon, mdp.n_states, mdp.n_actions
+        mass, change, found = rng.normal(size=shape), rng.normal(size=shape), np.zeros(shape)
+        rest(mdp.dynamics, probs, gamma, mass, found)
+        first, then = (mdp.evaluate_with(unknown, probs) for unknown in (np.zeros(shape), change))
+        logged = mdp.available & ~mdp.terminal[:, None]
+        assert np.sum((mass * (then - first))[:, logged]) == pytest.approx(np.sum(found * change), abs=1e-10)
+
+
+def test_what_was_told_does_not_rest_on_the_model() -> None:
+    """Nobody need be asked what becomes of paths if all that is wanted was told."""
+    n, first = 50, np.zeros(50, dtype=int)
+    episode, step = np.repeat(np.arange(n), 3), np.tile([0, 1, 2], n)
+    reward = np.where(step == 2, np.random.default_rng(0).normal(size=3 * n), 0.0)
+    episodes = so.Episodes.from_arrays(
+        episode=episode, step=step, state=np.tile([0, 0, 1], n), action=np.tile([1, 0, 0], n), reward=reward
+    )
+    # Takes 0 where 1 was done, and in state 1 what nobody ever did: paths from (0, 0) lead there.
+    policy = so.Policy.deterministic([0, 1], 2)
+    found = so.plan(episodes, policy, 10, decoys=0, least_gain=0)
+    assert found.planner.matters.through.sum() == pytest.approx(1.0)
+    told = so.Annotations.from_arrays(episode=np.arange(n), step=first, action=first, value=np.full(n, 3.0))
+    after = so.plan(episodes, policy, 100, annotations=told, decoys=0)
+    assert after.n_needed == 0
+    assert after.stop is not None
+    assert after.decisions[0].call == "better"
+    assert after.planner.each.remaining()[0] < 1e-3 * found.planner.each.remaining()[0]
+    assert (
+        found.planner.errors(after.planner.knowledge.times)[0] < 0.5 * found.planner.errors(found.planner.each.times)[0]
+    )
+
+
+def test_what_rests_on_steps_where_nobody_came_is_asked_where_somebody_did() -> None:
+    """Rows without a decision cannot be asked about, and what rests on a step where somebody came stays there."""
+    mass = np.zeros((4, 1, 2))
+    mass[:, 0, 1] = [1.0, 2.0, 4.0, 8.0]
+    rows = Places(np.array([0, 2, 3]), np.zeros(3, dtype=int), np.array([0, 0, -1]))
+    found = at_steps_logged(mass, rows)
+    np.testing.assert_allclose(found[:, 0], [[0, 6], [0, 0], [0, 9], [0, 0]])
 
 
 def test_answers_about_usual_care_are_turned_towards_what_they_would_be_about_the_policy() -> None:

@@ -336,4 +336,4 @@ def test_a_plan_speaks() -> None:
     assert summary["settings"]["about"] == "policy"
     reasons = Counter(row["reason"].split(":")[0] for row in rows(found) if row["kind"] != "needed")
     assert set(reasons) == {"the action taken", "not needed"}
-    assert all(row["reason"].startswith(("speaks for", "tells what others")) for row in rows(found, "needed"))
+    assert all(row["reason"].startswith(("speaks for", "tells what others lead to")) for row in rows(found, "needed"))

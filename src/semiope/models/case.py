@@ -22,6 +22,9 @@ from semiope.policies.behavior import shares
 from semiope.policies.policy import AnyPolicy, Policy
 
 AUTHORS_UNSEEN = -1.0
+# Where answers turn others from today's policy to another, what the model has wrong of today's returns nearly cancels:
+# what it thinks of a pair is in what it thinks of those that lead there. Of the variance of logged pairs, this is left.
+UNCANCELLED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +165,12 @@ class Case:
     about_today: bool = False
     regression: Regression | None = None
     doubts: list[str] = field(default_factory=list)
+
+    @property
+    def prior(self) -> Prior:
+        """What the logs say beforehand of what answers say beyond the model."""
+        found = self.records.prior
+        return found._replace(logged=UNCANCELLED) if self.about_today else found
 
     @property
     def expected(self) -> Floats:

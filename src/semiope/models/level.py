@@ -53,9 +53,7 @@ def together(case: Case, at: Places, value: Floats, *, unbias: bool = False) -> 
     # What answers say of pairs never logged is held against the model as it was without them.
     unlogged = case.records.empirical.counts == 0
     base = np.where(unlogged & ~mdp.terminal[:, None], case.records.behavior_values[:, :, None], informed)
-    correction, parts = predict(
-        at, value - at.read(base), case.records.empirical.counts, mdp.horizon, case.records.prior
-    )
+    correction, parts = predict(at, value - at.read(base), case.records.empirical.counts, mdp.horizon, case.prior)
     return base + correction, parts
 
 
@@ -95,7 +93,7 @@ def _bias(case: Case, at: Places, value: Floats, informed: Floats) -> Level:
 
 
 def resting_on(case: Case, mass: Floats) -> Floats:
-    """How much of what pairs never logged are worth is in the sum of mass times Q-tilde of those logged."""
+    """How much of what pairs never logged are taken to be worth is in the sum of mass times Q-tilde of those logged."""
     mdp, found = case.records.empirical.mdp, np.zeros_like(mass)
     planning.rest(mdp.dynamics, case.spoken_of, mdp.gamma, mass, found)
     return found
@@ -106,7 +104,7 @@ def _informed(case: Case, at: Places, value: Floats) -> Floats:
     records = case.records
     mdp = records.empirical.mdp
     off = value - at.read(case.expected)
-    correction, _ = predict(at, off, records.empirical.counts, mdp.horizon, records.prior)
+    correction, _ = predict(at, off, records.empirical.counts, mdp.horizon, case.prior)
     return mdp.evaluate_with(records.behavior_values[:, :, None] + correction, case.spoken_of)
 
 

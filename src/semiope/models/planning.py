@@ -164,7 +164,7 @@ def follow(model: Dynamics, probs: Floats, found: Floats) -> None:
 
 @compiled
 def rest(model: Dynamics, probs: Floats, gamma: float, mass: Floats, found: Floats) -> None:
-    """Fill in what rests on each action that is not available, if `mass` rests on the returns of those that are.
+    """Fill in what rests on the `unknown` of `evaluate`, if `mass` rests on the returns of available actions.
 
     Both are (horizon, n_states, n_actions); `evaluate` the other way round.
     """
@@ -176,12 +176,15 @@ def rest(model: Dynamics, probs: Floats, gamma: float, mass: Floats, found: Floa
         for state in range(n_states):
             if model.terminal[state]:
                 continue
+            # Where the policy says nothing, a state is worth the mean of what actions are taken to be worth.
+            silent = not np.any(policy[state] > 0)
             for action in range(n_actions):
                 arrived, pair = here[state] * policy[state, action], state * n_actions + action
-                if not model.available[state, action]:
+                if silent:
+                    found[step, state, action] = here[state] / n_actions
+                elif not model.available[state, action]:
                     found[step, state, action] = arrived
-                    continue
-                passed = gamma * (arrived + mass[step, state, action])
+                passed = gamma * (arrived + mass[step, state, action]) if model.available[state, action] else 0.0
                 if passed != 0.0:
                     for i in range(model.offsets[pair], model.offsets[pair + 1]):
                         if model.following[i] != END:

@@ -48,12 +48,19 @@ NEWTON, SHIFT, CLOSE = 4, 1e-4, 0.1
 class Prior(NamedTuple):
     """What is known beforehand: the standard deviation of returns around the model, and of how many episodes.
 
-    `noise` is that of an answer, if somebody knows.
+    `noise` is that of an answer, if somebody knows; `logged` how much of the square of `scatter` is expected in what
+    answers say of pairs that were logged.
     """
 
     scatter: float
     n_episodes: int
     noise: float | None = None
+    logged: float = 1.0
+
+    @property
+    def centre(self) -> Floats:
+        """Logarithms of the variances, in units of the square of `scatter`."""
+        return CENTRE + np.log([self.logged, 1.0, 1.0, 1.0])
 
 
 class Components(NamedTuple):
@@ -67,7 +74,7 @@ class Components(NamedTuple):
 
 def expected(prior: Prior) -> Components:
     """The variances as long as there are no answers."""
-    found = Components(*(prior.scatter * prior.scatter * np.exp(CENTRE)).tolist())
+    found = Components(*(prior.scatter * prior.scatter * np.exp(prior.centre)).tolist())
     return found if prior.noise is None else found._replace(noise=prior.noise**2)
 
 
@@ -113,7 +120,7 @@ def predict(places: Places, residual: Floats, counts: Floats, horizon: int, prio
     of_group, pairs = number(groups % n_pairs)
     answers = _summed(residual / unit, of_answer, of_group, counts.ravel()[pairs])
     noise = None if prior.noise is None else prior.noise / unit
-    parts = fitted(answers, Prior(prior.scatter / unit, prior.n_episodes, noise))
+    parts = fitted(answers, prior._replace(scatter=prior.scatter / unit, noise=noise))
     by_pair, by_level = _causes(parts, answers, prior.n_episodes)
     level = causes.means(by_level, np.zeros(2))
     found = level[_side(counts.ravel())]
@@ -142,7 +149,7 @@ def fitted(answers: Summary, prior: Prior) -> Components:
     """The variances under which the answers, and what the logs say beforehand, are most likely."""
     # If there is nothing but zeros, any variances will do.
     scatter = max(prior.scatter * prior.scatter, LEAST * answers.square) or 1.0
-    centre = CENTRE + np.log(scatter)
+    centre = prior.centre + np.log(scatter)
     start, lean, bounds = centre + START, LEAN.copy(), [(middle - FAR, middle + FAR) for middle in centre]
     if answers.exact or prior.noise is not None:
         known = 0.0 if prior.noise is None else prior.noise**2

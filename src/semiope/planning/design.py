@@ -58,6 +58,12 @@ class Design:
         """How much so many answers tell of each cell: 1 / c."""
         return np.where(times > 0, 1 / (self.step + self.noise / np.maximum(times, 1e-300)), 0.0)
 
+    def modelled(self, times: Floats) -> Floats:
+        """Which share of each cell's answer the model says, with so many answers: 1 / k of its pair."""
+        information = np.bincount(self.pair, weights=self.told(times), minlength=len(self.variance))
+        found: Floats = (1 / (1 + self.variance * information))[self.pair]
+        return found
+
     def covariance(self, times: Floats | None = None) -> Floats:
         """The covariance of what is wanted that remains with so many answers in each cell: as the variance above."""
         told, n_pairs = self.told(self.times if times is None else times), len(self.variance)

@@ -84,12 +84,12 @@ def _modelled(
     mdp = records.empirical.mdp
     ids = mdp.actions.positions_of(matters.logbook.actions)
     cells = Places(matters.cells.step, matters.cells.state, ids[matters.cells.action])
-    parts, found = expected(records.prior), []
+    cases = [Case(records, policy, name, about_today) for name, policy in policies.items()]
+    parts, found = expected(cases[0].prior), []
     told = len(matters.logbook.annotations.row) > 0
     at, value = records.counterfactual(annotations) if annotations is not None and told else (None, None)
     today: Floats | None = None
-    for name, policy in policies.items():
-        case = Case(records, policy, name, about_today)
+    for case in cases:
         if at is None or value is None:
             found.append(cells.read(case.returns))
             continue

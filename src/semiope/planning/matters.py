@@ -78,6 +78,17 @@ class Matters:
         """What each policy's estimate has of the answer of each cell in all, (n_policies, n_cells)."""
         return self.own_mass + self.through
 
+    def mass_left(self, policies: Mapping[str, AnyPolicy], records: Records, modelled: Floats) -> Floats:
+        """The same, where the model says no more than this share of each cell's answer: the rest was told."""
+        ids = records.empirical.mdp.actions.positions_of(self.logbook.actions)
+        at = Places(self.cells.step, self.cells.state, ids[self.cells.action])
+        found = self.own_mass.copy()
+        for k, (name, policy) in enumerate(policies.items()):
+            mass = np.zeros_like(records.behavior_returns)
+            mass[at] = self.own_mass[k] * modelled
+            found[k] += at.read(_passed_on(Case(records, policy, name), mass))
+        return found
+
     def values(self, policy: int, answers: Floats) -> Floats:
         """The estimate that each episode gives, if these are the answers of the cells."""
         told = np.bincount(self.episode, weights=self.share[policy] * answers[self.cell], minlength=self.kept.shape[1])
@@ -166,18 +177,24 @@ def _through_model(logbook: Logbook, case: Case, share: Floats) -> Floats:
     mass = np.zeros_like(case.records.behavior_returns)
     for action, own in zip(ids.tolist(), share.T, strict=True):
         np.add.at(mass[:, :, action], (rows.step, rows.state), own / logbook.episodes.n_episodes)
-    passed = leading_to(case, mass) if case.about_today else _at_steps_logged(resting_on(case, mass), rows)
-    found: Floats = passed[rows.step, rows.state][:, ids]
+    found: Floats = _passed_on(case, mass)[rows.step, rows.state][:, ids]
     found[np.arange(len(found)), np.maximum(logbook.episodes.action, 0)] = 0.0
     found[logbook.episodes.action < 0] = 0.0
     return found
 
 
-def _at_steps_logged(mass: Floats, rows: Places) -> Floats:
-    """What hangs on pairs, put evenly on the steps at which somebody came to their state and can be asked about it."""
+def _passed_on(case: Case, mass: Floats) -> Floats:
+    """What hangs on each answer through the model, (horizon, n_states, n_actions), if `mass` does by itself."""
+    return leading_to(case, mass) if case.about_today else at_steps_logged(resting_on(case, mass), case.records.rows)
+
+
+def at_steps_logged(mass: Floats, rows: Places) -> Floats:
+    """What hangs on pairs at steps where nobody came, put evenly on those where somebody did and can be asked."""
     came = np.zeros(mass.shape[:2], dtype=np.bool_)
-    came[rows.step, rows.state] = True
-    found: Floats = came[:, :, None] * (mass.sum(axis=0) / np.maximum(came.sum(axis=0), 1)[:, None])
+    decided = rows.action >= 0
+    came[rows.step[decided], rows.state[decided]] = True
+    elsewhere = np.where(came[:, :, None], 0.0, mass).sum(axis=0)
+    found: Floats = np.where(came[:, :, None], mass + elsewhere / np.maximum(came.sum(axis=0), 1)[:, None], 0.0)
     return found
 
 

@@ -48,8 +48,9 @@ class Planner:
 
     @property
     def n_questions(self) -> int:
-        """How many questions exist: actions not taken that were taken elsewhere in the state, or may be by a policy."""
+        """How many questions exist: actions not taken that were taken elsewhere in the state, or matter to a policy."""
         plausible = (self.knowledge.counts[self.episodes.state] > 0) | (self.matters.chosen > 0)
+        plausible[self.matters.row, self.matters.action] = True
         decided = np.flatnonzero(self.episodes.action >= 0)
         plausible[decided, self.episodes.action[decided]] = False
         return int(np.count_nonzero(plausible[decided]))
@@ -130,10 +131,15 @@ class Planner:
     @cached_property
     def each(self) -> Design:
         """The design in which the value of each policy is wanted."""
-        known = self.knowledge
-        return Design.of(
-            self.matters.mass, self.matters.cells, known.counts, known.parts, self.episodes.n_episodes, known.times
-        )
+        return self.each_with(self.knowledge.times)
+
+    def each_with(self, times: Floats) -> Design:
+        """The same with so many answers in each cell: what was told no longer rests on the model."""
+        known, matters, records = self.knowledge, self.matters, self.records
+        found = Design.of(matters.mass, matters.cells, known.counts, known.parts, self.episodes.n_episodes, times)
+        if records is None or self.wishes.about_today or not times.any():
+            return found
+        return replace(found, mass=matters.mass_left(self.policies, records, found.modelled(times)))
 
     @cached_property
     def sampling(self) -> Floats:
@@ -151,13 +157,13 @@ class Planner:
     def errors(self, times: Floats) -> Floats:
         """Expected squared errors of the policies' values with so many answers."""
         error = self.values[:-1].var(axis=1, ddof=1) / self.episodes.n_episodes
-        found: Floats = error + self.each.remaining(times)
+        found: Floats = error + self.each_with(times).remaining()
         return found
 
     def decisions(self) -> list[stopping.Decision]:
         """Each policy against today's; for a ranking, also against the next."""
-        before = self.each.remaining(np.zeros_like(self.each.times))
-        now, values, names = self.each.remaining(), self.values, self.matters.names
+        first, values, names = self.each_with(np.zeros_like(self.each.times)), self.values, self.matters.names
+        now, before = self.each.remaining(), first.remaining()
         found = [
             stopping.decide(name, None, values[k] - values[-1], now[k], before[k], self.wishes.alpha)
             for k, name in enumerate(names)
@@ -166,9 +172,8 @@ class Planner:
             return found
         order = np.argsort(-values[:-1].mean(axis=1), kind="stable")
         for i, j in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):
-            apart = replace(self.each, mass=self.each.mass[[i]] - self.each.mass[[j]])
-            r = apart.remaining()[0], apart.remaining(np.zeros_like(apart.times))[0]
-            found.append(stopping.decide(names[i], names[j], values[i] - values[j], *r, self.wishes.alpha))
+            r, r_first = (replace(one, mass=one.mass[[i]] - one.mass[[j]]).remaining()[0] for one in (self.each, first))
+            found.append(stopping.decide(names[i], names[j], values[i] - values[j], r, r_first, self.wishes.alpha))
         return found
 
     @property
@@ -296,7 +301,7 @@ class Planner:
         """The widest interval of what is wanted after these questions."""
         times = self._times_after(chosen)
         of_values = self.wishes.goal == "value"
-        squares = self.errors(times) if of_values else np.diag(self.sampling) + self.each.remaining(times)
+        squares = self.errors(times) if of_values else np.diag(self.sampling) + self.each_with(times).remaining()
         return stopping.width(float(np.sqrt(np.max(squares))), self.wishes.alpha)
 
     def _asked(self, chosen: Choice) -> Asked:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._version import __version__
-from semiope.data.annotations import Annotations
+from semiope.data.annotations import Annotations, read_annotations
 from semiope.data.asked import KINDS, NEEDED, QUESTION, strangers, to_questions, unanswered
 from semiope.errors import count
 from semiope.planning.blind import BLIND, Asked, Guess, n_decoys
@@ -66,9 +66,10 @@ class Plan:
         rank = self.sealed.column("rank")
         return int(pc.count_distinct(rank, mode="only_valid").as_py())
 
-    def answers(self, annotations: Annotations) -> Annotations:
-        """Those of these answers that are to a question of this plan, in this batch or before: to try a plan out."""
-        return annotations.some(np.flatnonzero(to_questions(annotations, self.asked)))
+    def answers(self, annotations: Any) -> Annotations:
+        """Those of these answers that are to a question of this plan, in this batch or before, whoever gave them."""
+        given = annotations if isinstance(annotations, Annotations) else read_annotations(annotations)
+        return given.some(np.flatnonzero(to_questions(given, self.asked)))
 
     def next(self, annotations: Any) -> Plan:
         """The next batch, now that there are these answers (all so far)."""
@@ -129,12 +130,12 @@ def sealed_table(
     is_needed = order < n  # the questions chosen come first among those asked
     place = np.where(is_needed, order, 0)
     cell = matters.cell[chosen.question][place] if n else np.zeros(len(order), dtype=np.int64)
-    speaks_for = np.bincount(matters.cell, minlength=len(matters.cells.step))[cell]
+    own = np.flatnonzero(np.count_nonzero(matters.share, axis=0))
+    speaks_for = np.bincount(matters.cell[own], minlength=len(matters.cells.step))[cell]
     logged = knowledge.counts[matters.logbook.episodes.state[asked.row[order]], asked.action[order]].astype(np.int64)
     remaining = chosen.remaining[place] if n else np.zeros(len(order))
     table = table_of(matters.logbook, asked.row[order], asked.action[order])
-    has_own = (np.count_nonzero(matters.own_mass, axis=0) > 0)[cell]
-    what = asked.kind[order].tolist(), has_own.tolist(), speaks_for.tolist(), logged.tolist()
+    what = asked.kind[order].tolist(), speaks_for.tolist(), logged.tolist()
     reasons = [_reason(KINDS[kind], *known) for kind, *known in zip(*what, strict=True)]
     columns: Mapping[str, Any] = {
         "expert": pa.array(expert, pa.string()),
@@ -152,13 +153,13 @@ def sealed_table(
     return table
 
 
-def _reason(kind: str, has_own: bool, speaks_for: int, logged: int) -> str:
+def _reason(kind: str, speaks_for: int, logged: int) -> str:
     if kind == "calibration":
         return "the action taken: its outcome is known, and tells how good the expert is"
     if kind == "decoy":
         return "not needed: keeps the policy from being read off the questions"
     known = f"logged {logged} times here" if logged > 1 else "logged once here" if logged else "never logged here"
-    worth = f"speaks for {count(speaks_for, 'step')}" if has_own else "tells what others that are not asked lead to"
+    worth = f"speaks for {count(speaks_for, 'step')}" if speaks_for else "tells what others lead to"
     return f"{worth}; the action was {known}"
 
 

@@ -50,7 +50,7 @@ def _change(annotations: Annotations, case: Case) -> Floats:
     records = case.records
     mdp, base = records.empirical.mdp, records.behavior_returns
     at, value = records.counterfactual(annotations)
-    residual, _ = predict(at, value - at.read(base), records.empirical.counts, mdp.horizon, records.prior)
+    residual, _ = predict(at, value - at.read(base), records.empirical.counts, mdp.horizon, case.prior)
     return turned(case, base + residual)
 
 
