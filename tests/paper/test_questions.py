@@ -49,15 +49,15 @@ def test_planned_questions_bring_most(monkeypatch: pytest.MonkeyPatch) -> None:
     assert far["planned"] < 0.7 * far["random"]
 
 
-def test_a_few_noisy_answers_about_usual_care_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_noisy_answers_about_usual_care_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """They turn others many steps ahead: taken too seriously, their noise adds up."""
     monkeypatch.setattr(asking, "BUDGETS", (0, 20))
     monkeypatch.setattr(asking, "NOISES", (0.2,))
     monkeypatch.setattr(asking, "WAYS", ("planned",))
     truth = np.array([sepsis.world().mdp.value(policy) for policy in sepsis.world().policies.values()])
-    off = [asking.ask_together(SETTINGS, number)["0.2 planned"] - truth for number in range(4)]
+    off = [asking.ask_together(Settings(seed=6), number)["0.2 planned"] - truth for number in range(4)]
     none, some = np.sqrt(np.mean(np.square(off), axis=(0, 2)))
-    assert some < none
+    assert some < 0.8 * none
 
 
 def made_up(folder: Path, planned: float, random: float) -> Pieces:
