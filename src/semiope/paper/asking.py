@@ -140,11 +140,10 @@ class Desk:
                 found.append(found[-1])
         return np.array(found)
 
-    def mattering(self) -> tuple[Integers, Integers]:
-        """Questions whose answers are in an estimate, and their places among all that matter."""
+    def mattering(self) -> Integers:
+        """Questions whose answers are in an estimate themselves."""
         matters = self.planner.matters
-        own = np.flatnonzero(matters.share.any(axis=0))
-        return self._code(matters.row[own], matters.action[own]), own
+        return self._code(matters.row[matters.direct], matters.action[matters.direct])
 
 
 def _random(desk: Desk) -> Integers:
@@ -153,15 +152,14 @@ def _random(desk: Desk) -> Integers:
 
 
 def _mattering(desk: Desk) -> Integers:
-    """Questions whose answers are in an estimate, in any order."""
-    return np.random.default_rng(desk.seed).permutation(desk.mattering()[0])
+    """Questions whose answers are in an estimate themselves, in any order."""
+    return np.random.default_rng(desk.seed).permutation(desk.mattering())
 
 
 def _deviations(desk: Desk) -> Integers:
     """Where most hangs on the answer, one question of each cell; then the others."""
     matters = desk.planner.matters
-    codes, own = desk.mattering()
-    cell = matters.cell[own]
+    codes, cell = desk.mattering(), matters.cell[matters.direct]
     size = np.sqrt(np.sum(matters.own_mass**2, axis=0))[cell]
     again = np.ones(len(codes), dtype=np.int64)
     again[np.unique(cell, return_index=True)[1]] = 0

@@ -108,7 +108,7 @@ def decoys(
     n_parts = max(-(-wanted // PART), 1)
     fit = (counts.sum(axis=0) > 0) | (matters.chosen > 0)
     fit &= (episodes.action >= 0)[:, None] & ~excluded
-    hanging = np.append(np.flatnonzero(matters.share.any(axis=0)), needed)
+    hanging = np.append(matters.direct, needed)
     fit[matters.row[hanging], matters.action[hanging]] = False
     # Many more than are looked at closely, so that what is rare is among them.
     fit &= luck * np.count_nonzero(fit) < 4.0 * POOL * n_parts

@@ -58,16 +58,20 @@ class Design:
         """How much so many answers tell of each cell: 1 / c."""
         return np.where(times > 0, 1 / (self.step + self.noise / np.maximum(times, 1e-300)), 0.0)
 
-    def modelled(self, times: Floats) -> Floats:
-        """Which share of each cell's answer the model says, with so many answers: 1 / k of its pair."""
-        information = np.bincount(self.pair, weights=self.told(times), minlength=len(self.variance))
-        found: Floats = (1 / (1 + self.variance * information))[self.pair]
+    def information(self, told: Floats) -> Floats:
+        """How much is told of each pair: L."""
+        return np.bincount(self.pair, weights=told, minlength=len(self.variance)).astype(np.float64)
+
+    @property
+    def modelled(self) -> Floats:
+        """Which share of each cell's answer the model still says: 1 / k of its pair."""
+        found: Floats = (1 / (1 + self.variance * self.information(self.told(self.times))))[self.pair]
         return found
 
     def covariance(self, times: Floats | None = None) -> Floats:
         """The covariance of what is wanted that remains with so many answers in each cell: as the variance above."""
         told, n_pairs = self.told(self.times if times is None else times), len(self.variance)
-        information = np.bincount(self.pair, weights=told, minlength=n_pairs)
+        information = self.information(told)
         k, open_part = 1 + self.variance * information, self.mass * (1 - self.step * told)
         a = np.zeros((len(self.mass), n_pairs))
         for i, part in enumerate(open_part):
@@ -113,7 +117,7 @@ def choose(design: Design, supply: Supply, budget: float, room: Integers) -> Cho
         frozen(np.ascontiguousarray(design.mass.T)), design.pair, design.logged.astype(np.int64), design.variance,
         design.levels, design.step, design.noise,
     )  # fmt: skip
-    information = np.bincount(design.pair, weights=told, minlength=n_pairs).astype(np.float64)
+    information = design.information(told)
     sums = np.zeros((n_pairs, len(design.mass)))
     np.add.at(sums, design.pair, (design.mass * (1 - design.step * told)).T)
     known, total = np.zeros(2), np.zeros((2, len(design.mass)))

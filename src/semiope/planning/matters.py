@@ -68,6 +68,11 @@ class Matters:
         return self.logbook.episodes.episode_of(self.row)
 
     @cached_property
+    def direct(self) -> Integers:
+        """Places of the questions whose answers are in an estimate themselves."""
+        return np.flatnonzero(np.count_nonzero(self.share, axis=0))
+
+    @cached_property
     def own_mass(self) -> Floats:
         """What each policy's estimate has of the answer of each cell itself, (n_policies, n_cells)."""
         n, n_cells = self.logbook.episodes.n_episodes, len(self.cells.step)

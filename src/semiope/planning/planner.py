@@ -139,7 +139,7 @@ class Planner:
         found = Design.of(matters.mass, matters.cells, known.counts, known.parts, self.episodes.n_episodes, times)
         if records is None or self.wishes.about_today or not times.any():
             return found
-        return replace(found, mass=matters.mass_left(self.policies, records, found.modelled(times)))
+        return replace(found, mass=matters.mass_left(self.policies, records, found.modelled))
 
     @cached_property
     def sampling(self) -> Floats:

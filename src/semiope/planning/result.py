@@ -130,8 +130,7 @@ def sealed_table(
     is_needed = order < n  # the questions chosen come first among those asked
     place = np.where(is_needed, order, 0)
     cell = matters.cell[chosen.question][place] if n else np.zeros(len(order), dtype=np.int64)
-    own = np.flatnonzero(np.count_nonzero(matters.share, axis=0))
-    speaks_for = np.bincount(matters.cell[own], minlength=len(matters.cells.step))[cell]
+    speaks_for = np.bincount(matters.cell[matters.direct], minlength=len(matters.cells.step))[cell]
     logged = knowledge.counts[matters.logbook.episodes.state[asked.row[order]], asked.action[order]].astype(np.int64)
     remaining = chosen.remaining[place] if n else np.zeros(len(order))
     table = table_of(matters.logbook, asked.row[order], asked.action[order])
