@@ -74,11 +74,10 @@ def test_readers_guess_little_more_than_by_chance(name: str, budget: int) -> Non
     plan = planned(name, budget)
     assert plan.n_needed == budget
     assert plan.sealed.num_rows == budget + n_decoys(1.25 if name == ALL else 1, budget)
-    if name != ALL or budget > BUDGETS[0]:  # the best of 26 x 5 readers of 100 questions is lucky
-        assert plan.guess.share <= BLIND
-        assert not any("hardly blind" in note for note in plan.notes)
+    assert plan.guess.share <= BLIND
+    assert not any("hardly blind" in note for note in plan.notes)
     # Who knows what was done learns more, if there are many policies to hide.
-    most = (0.82 if budget == BUDGETS[0] else 0.78) if name == ALL else 0.65
+    most = (0.82 if budget == BUDGETS[0] else 0.78) if name == ALL else BLIND
     assert plan.guess.share <= plan.guess.knowing <= most
     yes = chances(plan)[::12]
     read_by = [read(plan, own, crowds=False) for own in yes]
@@ -99,8 +98,9 @@ def test_readers_would_guess_without_decoys() -> None:
     assert max(read(plan, own, crowds=False) for own in chances(plan)[:2]) > 0.7
 
 
-def test_a_thousand_questions_for_all_policies() -> None:
-    plan = planned(ALL, 1000)
+@pytest.mark.parametrize("seed", [14, 27])  # among thirty, those with most to learn from
+def test_a_thousand_questions_for_all_policies(seed: int) -> None:
+    plan = so.plan(patients(N, seed), sepsis.world().policies, 1000, gamma=GAMMA, least_gain=0, seed=seed)
     assert plan.n_needed == 1000
     assert plan.guess.share <= BLIND
     assert read(plan, chances(plan)[0], crowds=False) <= BLIND
@@ -112,7 +112,7 @@ def test_no_estimate_has_of_decoys_and_calibration_is_about_what_was_done(name: 
     planner = plan.planner
     for kind in ("decoy", "calibration"):
         row, action = places(planner, keys(plan, kind))
-        assert len(row) > 20
+        assert len(row) >= 0.2 * (plan.sealed.num_rows - plan.n_needed)
         place = planner.matters.position(row, action)
         assert not planner.matters.share[:, place[place >= 0]].any()
         assert name == ALL or (place == -1).all()

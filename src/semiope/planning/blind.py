@@ -36,7 +36,7 @@ AGAIN, CROWDED, STRANGE, KIND = 5_000.0, 50.0, 5.0, 0.1
 # How many decoys go with a needed question if nothing is said: for one policy, and for several.
 RATES = 1.0, 1.25
 # How much readers count who also know which action was taken, beside those with the questions alone.
-KNOWING = 0.45
+KNOWING = 0.4
 # Decoys are chosen in parts of at most so many, each from about so many candidates.
 PART, POOL = 5_000, 100_000
 
@@ -181,7 +181,7 @@ def _exchanged(ground: Ground, needed: Pairs, candidates: Pairs, picked: Integer
     weights = np.array([1.0] * len(alone) + [KNOWING] * len(knowing) + [1.0])
     questions = Questions(
         frozen(np.ascontiguousarray(said.T)), sort, frozen(np.stack(groups)), frozen(weights), action, row,
-        episodes.episode_of(row), counts[episodes.state[row], action] == 0,
+        episodes.episode_of(row), counts[episodes.state[row], action] == 0, episodes.action[row] == action,
     )  # fmt: skip
     decoys: Integers = n_needed + picked
     exchange(questions, decoys, n_needed, crowd.rows, crowd.room, seed)

@@ -17,7 +17,9 @@ from semiope._compiled import compiled
 from semiope._random import generator
 
 # How often an exchange is tried for each decoy, and in all.
-TRIES, MOST = 300, 500_000
+TRIES, MOST = 5_000, 800_000
+# At least this share of decoys stays about actions that were taken, if it was: they tell how good an expert is.
+CALIBRATING = 0.2
 # So many questions of an episode are many: no reader tells more apart.
 MANY = 3
 
@@ -27,7 +29,8 @@ class Questions(NamedTuple):
 
     `sides` is what policies say to each sort of question (1 yes, -1 no), (n_sorts, n_policies), and `sort` the sort of
     each; `groups` its group by each reader, (n_readers, n), `weights` how much each reader counts, and last the one who
-    goes by how many questions there are; `strange` whether experts would wonder about it.
+    goes by how many questions there are; `strange` whether experts would wonder about it, `taken` whether it is about
+    the action that was taken.
     """
 
     sides: Floats
@@ -38,6 +41,7 @@ class Questions(NamedTuple):
     row: Integers
     episode: Integers
     strange: Booleans
+    taken: Booleans
 
 
 class Places(NamedTuple):
@@ -93,19 +97,23 @@ def _exchange(
     questions: Questions, places: Places, readers: Readers, decoys: Integers, out: Integers, into: Integers
 ) -> None:
     """Try one exchange after the other."""
-    row, episode, strange, rows, room = questions.row, questions.episode, questions.strange, places.rows, places.room
-    now = _told(readers.total, questions.weights)
+    row, episode, strange, taken = questions.row, questions.episode, questions.strange, questions.taken
+    rows, room, now = places.rows, places.room, _told(readers.total, questions.weights)
+    spare = np.count_nonzero(taken[decoys]) - CALIBRATING * len(decoys)
     for n in range(len(out)):
         i, j = decoys[out[n]], into[n]
         if readers.inside[j] or (strange[j] and not strange[i]) or (rows[row[j]] > 0 and row[j] != row[i]):
             continue
         if room[episode[j]] <= 0 and episode[j] != episode[i]:
             continue
+        if taken[i] and not taken[j] and spare < 1:
+            continue
         _put(i, -1, questions, places, readers)
         _put(j, 1, questions, places, readers)
         then = _told(readers.total, questions.weights)
         if then < now:
             now, decoys[out[n]] = then, j
+            spare += (1.0 if taken[j] else 0.0) - (1.0 if taken[i] else 0.0)
             rows[row[i]] -= 1
             rows[row[j]] += 1
             room[episode[i]] += 1
