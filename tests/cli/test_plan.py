@@ -121,9 +121,17 @@ def test_a_folder_is_of_one_plan(study: Study) -> None:
     assert study.plan("--budget", "5").status == 0
     before = study.written
     assert_refused(
-        study.plan("--budget", "5", policies=("mostly-y",)), "of another plan: for always-y, with answers about policy"
+        study.plan("--budget", "5", policies=("mostly-y",)), "of another plan: policies always-y there, mostly-y here"
     )
-    assert_refused(study.plan("--budget", "5", "--about", "behavior"), "of another plan")
+    assert_refused(study.plan("--budget", "5", "--about", "behavior"), "of another plan: answers about policy there")
+    assert_refused(study.plan("--budget", "5", "--gamma", "0.5"), "of another plan: gamma 1 there, 0.5 here")
+    write_table(WORLD.policies["mostly-y"].to_arrow(), study.desk.folder / "always-y.parquet")
+    other = study.plan("--budget", "5")
+    assert_refused(other, "of another plan: logs and policies")
+    for rubbish in ('{"policies": null, "settings": {"about": "policy"}}', "[" * 100_000):
+        (study.desk.folder / "study/batch-001/plan.json").write_text(rubbish)
+        assert_refused(study.plan("--budget", "5"), "is not the summary of a plan")
+    write_table(WORLD.policies["always-y"].to_arrow(), study.desk.folder / "always-y.parquet")
     (study.desk.folder / "study/batch-001/plan.json").write_text("{")
     assert_refused(study.plan("--budget", "5"), "is not the summary of a plan")
     assert study.written == before

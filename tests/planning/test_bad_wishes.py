@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import semiope as so
-from semiope.domains import sepsis
-from tests.planning.cases import GAMMA, keys, patients, told
+from semiope.domains import sepsis, tree
+from tests.planning.cases import GAMMA, both, keys, patients, told
 
 NAME = "flip-200-seed-0"
 TWO = ("optimal", NAME)
@@ -32,7 +32,7 @@ def plan(budget: Any = 10, **options: Any) -> so.Plan:
         ({"budget": 10**400}, "is not a number of at least 1"),
         ({"budget": True}, "budget: True is not"),
         ({"noise": 1e200}, "noise: 1e+200 is not"),
-        ({"seed": 2**64}, "is not one of 0, 1, 2"),
+        ({"seed": 2**64}, "is not a whole number from 0"),
         ({"experts": 10**8}, "experts: 100,000,000 are more than can be asked"),
         ({"experts": "Ann,ann"}, "experts: Ann, ann: give each a name of its own"),
         ({"experts": ["a\udcff"]}, "give each a name of its own that a file can have"),
@@ -41,8 +41,8 @@ def plan(budget: Any = 10, **options: Any) -> so.Plan:
         ({"about": "behaviour"}, "about: 'behaviour' is not known. Did you mean 'behavior'?"),
         ({"about": ""}, "about: '' is not known"),
         ({"seed": -1}, "seed: -1 is not one of 0, 1, 2"),
-        ({"seed": 1.5}, "seed: 1.5 is not one of 0, 1, 2"),
-        ({"seed": np.random.default_rng(1)}, "is not one of 0, 1, 2"),
+        ({"seed": 1.5}, "seed: 1.5 is not a whole number from 0"),
+        ({"seed": np.random.default_rng(1)}, "is not a whole number from 0"),
         ({"experts": 0}, "experts: 0 is not a whole number of at least 1"),
         ({"experts": ""}, "experts: nobody: give each a name of its own"),
         ({"experts": []}, "experts: nobody: give each a name"),
@@ -205,3 +205,41 @@ def test_sealed_tables_that_are_none() -> None:
         table = pa.table({"episode": [1], "step": step, "action": [2]})
         with pytest.raises(so.SemiopeError, match="plan: a step is not a number, or something is missing"):
             plan(earlier=table)
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_there_is_nothing_to_ask_about_todays_policy(logged: bool) -> None:
+    """As it was logged or, if it was not, as counted; though it takes actions that were not taken in each step."""
+    world = tree.tree(depth=3)
+    episodes = world.sample(60, seed=1)
+    today = so.estimate_behavior(episodes)
+    if logged:
+        today = world.behavior
+        prob = {(row["state"], row["action"]): row["prob"] for row in today.to_arrow().to_pylist()}
+        table = episodes.to_arrow()
+        taken = [prob.get((row["state"], row["action"])) for row in table.to_pylist()]
+        episodes = so.read_episodes(table.append_column("behavior_prob", pa.array(taken, pa.float64())))
+    with pytest.raises(so.OptionError, match=r"'policy' is what is done today.*nothing to ask"):
+        so.plan(episodes, today, 10)
+    found = so.plan(episodes, {"today": today, "new": world.policies["always-y"]}, 10)
+    assert any("policy 'today' is what is done today" in note for note in found.notes)
+
+
+def test_answers_given_twice_are_noted() -> None:
+    given = told("flip-200-seed-0").some(np.arange(5))
+    twice = both(given, given)
+    policy = sepsis.world().policies["flip-200-seed-0"]
+    for answers, words in ((given, False), (twice, True)):
+        found = so.plan(patients(), policy, 50, annotations=answers, gamma=GAMMA)
+        assert any("5 say again what the same expert said" in note for note in found.notes) == words
+
+
+def test_costs_by_a_function_that_fails() -> None:
+    with pytest.raises(so.OptionError, match=r"cost: the function failed.*columns episode, step, action, state"):
+        so.plan(patients(), sepsis.world().policies["optimal"], 5, gamma=GAMMA, cost=lambda asked: asked["minutes"])
+
+
+def test_names_that_are_the_same_as_text() -> None:
+    policies = list(sepsis.world().policies.values())
+    with pytest.raises(so.OptionError, match="same name as text"):
+        so.plan(patients(), {1: policies[0], "1": policies[1]}, 5, gamma=GAMMA)

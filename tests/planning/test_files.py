@@ -152,7 +152,7 @@ def test_evaluate_doubts_answers_about_usual_care_that_nobody_turned() -> None:
         "estimators": ["c-pdis"],
         "gamma": GAMMA,
     }
-    for repair, doubted in (("model", True), (None, True), ("convert:state,model", False)):
+    for repair, doubted in (("model", True), (None, True), ("convert:state,model", False), ("model:today", False)):
         found = so.evaluate(patients(), policy, plan=first, repair=repair, **options)
         assert any("nothing turns the answers" in one for one in found.warnings) == doubted
 

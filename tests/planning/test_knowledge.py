@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,13 +41,14 @@ def places_of(found: Planner) -> Places:
     return Places(cells.step, cells.state, ids[cells.action])
 
 
-def test_answers_expected_of_the_policy_are_those_that_the_model_fills_in() -> None:
+@pytest.mark.parametrize(
+    ("about", "of", "repair"), [("policy", NAME, "model"), ("behavior", "behavior", "model:today")]
+)
+def test_answers_expected_of_the_policy_are_those_that_the_model_fills_in(about: str, of: str, repair: str) -> None:
     policy = sepsis.world().policies[NAME]
-    for given in (some_answers(), some_answers(std=0.0)):
-        found = planner(policy, given)
-        results = so.evaluate(
-            patients(), policy, annotations=given, repair="model", estimators=["c*-pdis"], gamma=GAMMA
-        )
+    for given in (some_answers(of), some_answers(of, std=0.0)):
+        found = planner(policy, given, about=about)
+        results = so.evaluate(patients(), policy, annotations=given, repair=repair, estimators=["c*-pdis"], gamma=GAMMA)
         np.testing.assert_allclose(found.values[0], results["c*-pdis"].values, atol=1e-9)
         np.testing.assert_allclose(found.estimates()[0], results["c*-pdis"].value, atol=1e-9)
 
@@ -58,8 +60,16 @@ def test_without_answers_the_counted_model_is_all_there_is() -> None:
     assert found.knowledge.parts == expected(found.records.prior)
     assert not found.knowledge.times.any()
     assert np.ptp(found.knowledge.answers) > 0.1
-    # About usual care or about the policy: before anybody was asked, it is the same.
-    np.testing.assert_array_equal(found.values, planner(policy, about="behavior").values)
+
+
+def test_an_answer_that_tells_nothing_changes_nothing() -> None:
+    """Estimates with no answer and with the first have one formula."""
+    policy, nothing = sepsis.world().policies[NAME], 1e6
+    for about in ("policy", "behavior"):
+        before = planner(policy, about=about)
+        one = some_answers("behavior").some(np.arange(1))
+        after = planner(policy, one, about=about, noise=nothing)
+        np.testing.assert_allclose(after.estimates(), before.estimates(), atol=1e-6)
 
 
 def test_the_noise_that_is_told_is_in_the_estimate_and_in_what_remains() -> None:
@@ -93,7 +103,12 @@ def test_answers_about_usual_care_need_no_turning_for_usual_care(monkeypatch: py
     probs = np.where(seen, records.behavior, 1 / mdp.n_actions)
     usual = so.Policy.from_table(probs, states=mdp.states, actions=mdp.actions)
     given = some_answers("behavior")
-    today, turned = (planner(usual, given, about=about) for about in ("policy", "behavior"))
+    today, turned = (
+        Planner(
+            patients(), {"usual": usual}, given, replace(planner(sepsis.world().policies[NAME]).wishes, about=about)
+        )
+        for about in ("policy", "behavior")
+    )
     np.testing.assert_allclose(turned.knowledge.answers, today.knowledge.answers, atol=1e-9)
     np.testing.assert_allclose(turned.matters.mass, today.matters.mass, atol=1e-12)
 
@@ -253,9 +268,10 @@ def test_decisions_may_be_missing_at_a_whole_step() -> None:
             for column, entry in zip(table.values(), (episode, step, step, action, float(episode)), strict=True):
                 column.append(entry)
     episodes = so.Episodes.from_arrays(**{name: np.array(column) for name, column in table.items()})
-    policy = so.Policy.from_table(np.full((3, 2), 0.5))
+    policy = so.Policy.from_table(np.tile([0.4, 0.6], (3, 1)))
     found = so.plan(episodes, policy, 4, least_gain=0)
     assert found.planner.records is None
+    assert any("no model can be counted from the logs" in note for note in found.notes)
     assert np.isfinite(found.planner.knowledge.answers).all()
     assert found.n_needed == 4
 
@@ -277,3 +293,18 @@ def test_every_answer_to_a_cell_counts_also_if_its_question_does_not_matter() ->
         row = aligned.row
         own = (episodes.step[row] == step) & (episodes.state[row] == state) & (aligned.action == action)
         assert found.knowledge.times[cell] == own.sum()
+
+
+@pytest.mark.parametrize("n_states", [300, 250, 150])
+def test_where_states_hardly_recur_nothing_is_taken_to_be_known(n_states: int) -> None:
+    """Pairs logged once say nothing of how returns scatter: bounds must be wide enough for what nobody saw."""
+    rng, n = np.random.default_rng(0), 300
+    action = rng.integers(0, 2, n)
+    episodes = so.Episodes.from_arrays(
+        episode=np.arange(n), step=np.zeros(n, int), state=np.arange(n) % n_states, action=action,
+        reward=rng.normal(size=n) + action,
+    )  # fmt: skip
+    found = so.plan(episodes, so.Policy.from_table([[0.0, 1.0]] * n_states), 40)
+    assert found.stop is None
+    assert found.n_needed == 40
+    assert found.decisions[0].low < 0.5 < found.decisions[0].high

@@ -158,7 +158,7 @@ def test_episodes_have_a_cap() -> None:
     many = paths(20)
     policy = tree.tree(depth=3).policies["uniform"]
     assert max(Counter(episode for episode, *_ in keys(so.plan(many, policy, 60, decoys=0))).values()) > 1
-    found = so.plan(many, policy, 60, per_episode=1, least_gain=0, decoys=0)
+    found = so.plan(many, policy, 60, per_episode=1, least_gain=0, decoys=0, goal="value")
     assert Counter(Counter(episode for episode, *_ in keys(found)).values()) == {1: 20}
     later = found.next(_said(found))
     assert later.stop is not None
@@ -226,7 +226,7 @@ def test_plans_stop_and_say_why() -> None:
     little = plan(1, least_gain=0.9)
     assert little.stop is not None
     assert little.stop.reason == "gain"
-    done = plan(10_000, annotations=everything)
+    done = plan(10_000, annotations=everything, goal="value")
     assert done.stop is not None
     assert done.stop.reason == "nothing"
 

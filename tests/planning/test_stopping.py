@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from semiope.planning.stopping import MIXED, Decision, Spending, bound, decide, why_stop, width
+from semiope.planning.stopping import FINER, MIXED, SCALES, Decision, Spending, bound, decide, why_stop, width
 
 N_PATHS = 4000
 
@@ -17,21 +17,27 @@ N_PATHS = 4000
 def test_the_bound_holds_at_all_looks_at_once(before: float) -> None:
     """What is expected of a difference moves by Brownian motion as answers come in; 4000 paths, many looks."""
     rng, alpha = np.random.default_rng(1), 0.1
-    remaining = before * np.linspace(0, 1, 300)
+    remaining = before * np.concatenate([[0.0], np.geomspace(1e-6, 1, 299)])
     moves = rng.normal(size=(N_PATHS, 300)) * np.sqrt(np.diff(remaining, prepend=0.0))
     away = np.abs(np.cumsum(moves, axis=1))  # seen from the end: how far off what was expected still was
     bounds = np.array([bound(left, before, alpha) for left in remaining])
     crossed = float((away > bounds).any(axis=1).mean())
     margin = 3 * math.sqrt(alpha * (1 - alpha) / N_PATHS)
-    assert alpha / 10 < crossed < alpha + margin
+    assert alpha / 20 < crossed < alpha + margin
     # An interval for one look, used at every look, does not hold.
     assert (away > 1.645 * np.sqrt(remaining)).any(axis=1).mean() > 2 * alpha
 
 
 def test_the_bound_shrinks_as_answers_come_in_and_with_the_error_rate() -> None:
-    bounds = [bound(left, 1.0, 0.05) for left in (1.0, 0.5, 0.1, 0.0)]
+    bounds = [bound(left, 1.0, 0.05) for left in (1.0, 0.5, 0.1, 0.01, 1e-3, 1e-4, 0.0)]
     assert bounds == sorted(bounds, reverse=True)
-    assert bounds[-1] == pytest.approx(math.sqrt(MIXED * math.log(1 / 0.05**2)))
+    # With everything told, next to nothing is left.
+    rho, own = MIXED / FINER ** (SCALES - 1), 0.05 / 2**SCALES
+    assert bounds[-1] == pytest.approx(math.sqrt(rho * math.log(1 / own**2)))
+    assert bounds[-1] < 0.01 * bounds[0]
+    # As far as the bound for a single look, and not many times that, while there is something left.
+    for left in (0.1, 0.01, 1e-3, 1e-4):
+        assert 1.96 < bound(left, 1.0, 0.05) / math.sqrt(left) < 6
     assert bound(0.5, 1.0, 0.01) > bound(0.5, 1.0, 0.05)
     assert bound(0.0, 0.0, 0.05) == 0.0  # nothing was ever unknown
 
@@ -50,8 +56,8 @@ def test_the_width_of_a_decision_has_four_fifths_of_the_error_rate_for_episodes_
     differences, alpha = np.random.default_rng(3).normal(size=20), 0.1
     found = decide("new", None, differences, 0.02, 0.3, alpha)
     of_episodes = 1.4623 * differences.std(ddof=1) / math.sqrt(20)  # t of 19 degrees, 92%
-    rho = 0.3 / 20
-    of_answers = math.sqrt((0.02 + rho) * math.log((0.02 + rho) / (rho * 0.02**2)))
+    scales = [(0.3 / 20 / 4**j, 0.2 * alpha / 2 ** (j + 1)) for j in range(8)]
+    of_answers = min(math.sqrt((0.02 + rho) * math.log((0.02 + rho) / (rho * own**2))) for rho, own in scales)
     assert found.high - found.difference == pytest.approx(of_episodes + of_answers, rel=1e-4)
 
 
@@ -105,8 +111,8 @@ def test_a_plan_goes_on_without_a_reason_to_stop() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason", "words"),
     [
-        ({"decisions": [MADE]}, "settled", "the decision is settled, each at an error rate of 0.05"),
-        ({"decisions": [MADE, MADE]}, "settled", "all 2 decisions are settled"),
+        ({"decisions": [MADE]}, "settled", "the decision is settled at an error rate of 0.05"),
+        ({"decisions": [MADE, MADE]}, "settled", "all 2 decisions are settled, each at"),
         ({"target": 0.3}, "width", "0.2 wide, within the 0.3 wanted"),
         ({"spending": Spending(100, 100, 0, 1)}, "budget", "the budget is used: 100 of 100"),
         (

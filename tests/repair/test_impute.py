@@ -97,10 +97,13 @@ def test_the_model_beats_the_mean() -> None:
     [
         ("modle", r"'modle' is no step. Did you mean 'model'\?"),
         ("impute:steps", r"impute has no option 'steps'. Did you mean 'step'\?"),
-        ("model:x", "Known: none"),
+        ("model:x", "Known: today"),
+        ("pool:x", "Known: none"),
         ("model,model", "model is there twice"),
         (5, "is no list of steps"),
         (["convert", "pol"], "Did you mean 'pool'"),
+        ("convert,model:today", "both turn answers"),
+        ("model:todya", "Did you mean 'today'"),
     ],
 )
 def test_steps_that_do_not_exist(repair: Any, message: str) -> None:

@@ -100,7 +100,7 @@ def evaluate(
     policies = named(policy)
     answers = answers_of(annotations or [], policies)
     inputs = [episodes, *policies.values(), behavior, weights, model]
-    check_targets(json, report, [*inputs, *(answers.values() if isinstance(answers, dict) else [answers])])
+    check_targets(json, report, [*inputs, *(answers.values() if isinstance(answers, dict) else answers or [])])
     with DelayedProgress() as progress:
         results = _evaluate(
             episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
@@ -117,11 +117,15 @@ def evaluate(
                 print(f"written: {target}", file=sys.stderr)
 
 
-def _evaluate(episodes: str, policies: dict[str, str], **options: Any) -> dict[str, Results]:
+def _evaluate(
+    episodes: str, policies: dict[str, str], annotations: list[str] | dict[str, str] | None, **options: Any
+) -> dict[str, Results]:
     import semiope as so
+    from semiope.data.annotations import read_together
 
     with quietly():
-        results: dict[str, Results] = so.evaluate(episodes, policies, **options)
+        given = read_together(annotations) if isinstance(annotations, list) else annotations
+        results: dict[str, Results] = so.evaluate(episodes, policies, annotations=given, **options)
     if next(iter(results.values())).settings["episodes"] == 1:
         raise SchemaError(
             "episodes: there is only one episode, and a standard error needs at least two. "

@@ -25,8 +25,8 @@ def named(policies: list[str]) -> dict[str, str]:
     return named
 
 
-def answers(annotations: list[str], policies: dict[str, str]) -> str | dict[str, str] | None:
-    """Annotations for all policies, or by the name of a policy."""
+def answers(annotations: list[str], policies: dict[str, str]) -> list[str] | dict[str, str] | None:
+    """Files of annotations for all policies, or one by the name of a policy."""
     if not annotations:
         return None
     named = {}
@@ -36,11 +36,11 @@ def answers(annotations: list[str], policies: dict[str, str]) -> str | dict[str,
             named[name] = path
         elif found and exists(Path(path)) and not exists(Path(entry)):
             raise OptionError(f"--annotations: there is no policy called {name!r}.{nearest(name, policies)}")
-    if not named and len(annotations) == 1:
-        return annotations[0]
+    if not named:
+        return annotations
     if len(named) < len(annotations):
         raise OptionError(
-            "--annotations: give one FILE for all policies, or NAME=FILE once for each policy that has annotations. "
+            "--annotations: give FILEs for all policies, or NAME=FILE once for each policy that has annotations. "
             f"Policies: {', '.join(policies)}."
         )
     return named

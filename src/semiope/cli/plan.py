@@ -22,7 +22,9 @@ def plan(
     ],
     budget: Annotated[
         float | None,
-        typer.Option(metavar="N", help="How many needed questions may be asked in all (or their cost)."),
+        typer.Option(
+            metavar="N", help="How many answers to needed questions are wanted in all (or what they may cost)."
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder of the plan: each call adds a batch to it.")
@@ -96,7 +98,9 @@ def plan(
         write({json: to_json(found.to_dict())})
     except (OutputError, OSError):
         if written is not None:
-            shutil.rmtree(written.parent if is_new else written)
+            shutil.rmtree(written)
+            if is_new and not any(written.parent.iterdir()):
+                written.parent.rmdir()
         raise
     if json != "-":
         print_plan(found)

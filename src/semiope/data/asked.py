@@ -30,7 +30,10 @@ def read_asked(plan: Any) -> list[pa.Table]:
     if hasattr(plan, "asked"):
         return list(plan.asked)
     if isinstance(plan, str | os.PathLike) and Path(plan).is_dir():
-        paths = [*sorted(Path(plan).glob(f"batch-*/{SEALED}")), *Path(plan).glob(SEALED)]
+        paths = [*(path / SEALED for path in sorted(Path(plan).glob("batch-*"))), *Path(plan).glob(SEALED)]
+        lost = [path for path in paths if not path.exists()]
+        if lost:
+            raise SchemaError(f"plan: {lost[0].parent} has lost its {SEALED}. Put it back, or remove the batch.")
         if not paths:
             raise SchemaError(f"plan: the folder {plan} holds no plan: neither {SEALED} nor batch-001/{SEALED}.")
         return [_checked(read_table(path, f"plan {path}")) for path in paths]
@@ -52,6 +55,13 @@ def unanswered(annotations: Annotations | None, asked: Sequence[pa.Table]) -> in
     """How many questions of these tables have no answer."""
     told = set() if annotations is None else set(keys(annotations.to_arrow()))
     return len({key for table in asked for key in keys(table)} - told)
+
+
+def repeated(annotations: Annotations) -> int:
+    """How many answers say again what the same annotator said to the same question."""
+    experts = [None] * len(annotations) if annotations.annotator is None else annotations.annotator.to_pylist()
+    said = zip(keys(annotations.to_arrow()), experts, annotations.value.tolist(), strict=True)
+    return len(annotations) - len(set(said))
 
 
 def decoys_only(asked: Sequence[pa.Table]) -> set[Key]:

@@ -12,6 +12,7 @@ from semiope.data.asked import about_today, strangers
 from semiope.data.logbook import Logbook
 from semiope.errors import count
 from semiope.estimate.registry import ALIASES, ESTIMATORS
+from semiope.repair.steps import turned
 
 
 def notes_on(
@@ -57,11 +58,11 @@ def notes_on(
 
 def doubt_on_plan(policy: str, asked: Sequence[pa.Table] | None, repair: Sequence[str]) -> list[str]:
     """Whether answers about today's policy are taken for answers about another."""
-    if asked is None or not about_today(asked) or any(step.startswith("convert") for step in repair):
+    if asked is None or not about_today(asked) or turned(repair):
         return []
     return [
         f"policy {policy!r}: the plan asked about usual care, and nothing turns the answers to this one: "
-        "use repair='convert:state,model'."
+        "use repair='model:today'."
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -84,10 +85,16 @@ class Records:
 
     @cached_property
     def scatter(self) -> float:
-        """Root mean square of observed returns minus what the model expects of today's policy, over all decisions."""
+        """Root mean square of observed returns minus what the model expects of today's policy, over all decisions.
+
+        Where a pair was logged once, the model says what was observed, and that tells nothing: the share of such
+        decisions in the scatter of returns themselves is the least.
+        """
         decided = np.flatnonzero(self.rows.action >= 0)
-        at = self.rows.part(decided)
-        return root_mean_square(self.returns_from(decided) - at.read(self.behavior_returns))
+        at, returns = self.rows.part(decided), self.returns_from(decided)
+        once = float(np.mean(self.empirical.counts[at.state, at.action] <= 1))
+        least = math.sqrt(once) * root_mean_square(returns - returns.mean())
+        return max(root_mean_square(returns - at.read(self.behavior_returns)), least)
 
     @cached_property
     def prior(self) -> Prior:

@@ -82,12 +82,12 @@ def _told(data: Dataset, policy: Policy, noise: float) -> Annotations:
 def _ask_each(settings: Settings, number: int, policies: dict[str, Policy], about: str) -> dict[str, Any]:
     data = Dataset.of(settings, number)
     found: dict[str, list[Floats]] = {}
-    records = None
+    recorded = None
     for name, policy in policies.items():
         planner = Planner(data.episodes, {name: policy}, None, wishes(about))
-        if records is not None:
-            vars(planner)["records"] = records
-        records = planner.records
+        if recorded is not None:
+            vars(planner)["recorded"] = recorded
+        recorded = planner.recorded
         for noise in NOISES:
             desk = Desk(
                 planner, _told(data, policy if about == "policy" else sepsis.world().behavior, noise), data.seed

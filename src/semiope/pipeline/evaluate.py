@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from semiope._options import Progress, check_gamma
 from semiope._version import __version__
-from semiope.data.asked import read_asked
+from semiope.data.asked import about_today, read_asked
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
@@ -25,7 +25,7 @@ from semiope.pipeline.inputs import as_policy, read_answers, read_outcomes, read
 from semiope.pipeline.prepare import Prepared, prepare
 from semiope.pipeline.results import Results, Run
 from semiope.policies.cells import check_cell
-from semiope.repair.steps import read_steps
+from semiope.repair.steps import AUTO, for_usual_care, read_steps, turned
 
 Names = Sequence[str] | str | None
 
@@ -82,7 +82,8 @@ def evaluate(
         estimated on other folds of the data; "auto": chosen.
     repair
         Steps that make imperfect annotations usable, in their order: "pool", "convert", "impute", "model"; an option
-        goes behind a colon, as in "convert:authors". "auto": chosen by what the answers look like.
+        goes behind a colon, as in "convert:authors". "auto": chosen by what the answers look like, and what a plan
+        asked about.
     model
         Of returns, for the direct and doubly robust estimators: "empirical" (counted from the logs), "linear",
         "forest" or "boosting" (fitted Q evaluation on features), a `FittedQ`, or Q-hat itself: an array (n_states,
@@ -111,6 +112,9 @@ def evaluate(
     several = isinstance(policy, Mapping)
     policies = read_policies(policy)
     answers = read_answers(annotations, policies)
+    if steps == AUTO and asked is not None and about_today(asked):
+        repair = for_usual_care(list(answers.values()))
+        steps = read_steps(repair)
     names = chosen(estimators, annotated=any(answers.values()))
     if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
         behavior = as_policy(behavior, "behavior")
@@ -128,6 +132,7 @@ def evaluate(
             )
         evidence = evidences[key]
         shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
+        shared &= not turned(own.steps)
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
         notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked, averaged)]
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])

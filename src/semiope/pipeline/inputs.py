@@ -24,6 +24,8 @@ def read_policies(policy: Any) -> dict[str, AnyPolicy]:
     policies = {str(name): as_policy(one, f"policy {name!r}") for name, one in given.items()}
     if not policies:
         raise OptionError("policy: no policy given.")
+    if len(policies) < len(given):
+        raise OptionError("policy: two policies have the same name as text. Give each a name of its own.")
     return policies
 
 

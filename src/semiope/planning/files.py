@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from semiope._files import write_folder
 from semiope.data.asked import SEALED
@@ -30,19 +31,27 @@ def save(plan: Plan, folder: str | Path) -> Path:
 
 
 def check_same(plan: Plan, folder: Path) -> None:
-    """Fail if a folder holds batches of a plan for other policies, or with answers about another policy."""
-    now = plan.to_dict()
+    """Fail if a folder holds batches of another plan: by policies, whose returns are asked for, discount, or logs."""
+    now = _marks(plan.to_dict())
     for path in sorted(folder.glob(f"batch-*/{SUMMARY}")):
         try:
-            then = json.loads(path.read_text())
-            policies, about = then["policies"], then["settings"]["about"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            then = _marks(json.loads(path.read_text()))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise OutputError(f"{path} is not the summary of a plan. Name a new or empty folder.") from error
-        if (policies, about) != (now["policies"], now["settings"]["about"]):
-            raise OutputError(
-                f"{path.parent} is of another plan: for {', '.join(map(str, policies))}, with answers about {about}. "
-                "Name a new or empty folder."
-            )
+        other = [f"{name} {then[name]} there, {now[name]} here" for name in now if then[name] != now[name]]
+        if other:
+            raise OutputError(f"{path.parent} is of another plan: {'; '.join(other)}. Name a new or empty folder.")
+
+
+def _marks(summary: dict[str, Any]) -> dict[str, str]:
+    """What all batches of a plan have in common."""
+    settings = summary["settings"]
+    return {
+        "policies": ", ".join(map(str, summary["policies"])),
+        "answers about": str(settings["about"]),
+        "gamma": f"{settings['gamma']:g}",
+        "logs and policies": str(summary["digest"]),
+    }
 
 
 def batches(folder: Path) -> int:

@@ -19,7 +19,7 @@ from semiope.models.residuals import Components, Prior, expected
 from semiope.planning.matters import Matters
 from semiope.policies.cells import cells_of, count_actions
 from semiope.policies.policy import AnyPolicy, Policy
-from semiope.repair.convert import turned
+from semiope.repair.convert import of_policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +35,16 @@ class Knowledge:
     times: Floats
 
 
-def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, noise: float | None) -> Records | None:
-    """The model counted from the logs; None where none can be counted, or a policy has no place in it."""
-    if not all(isinstance(policy, Policy) for policy in policies.values()):
-        return None
+def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, noise: float | None) -> Records | str:
+    """The model counted from the logs; or why none can be, or a policy has no place in it."""
+    for name, policy in policies.items():
+        if not isinstance(policy, Policy):
+            return f"policy {name!r} is given row by row"
     records = Records(logbook.episodes, tuple(logbook.actions.words.to_pylist()), gamma, noise=noise)
     try:
         records.prior  # noqa: B018 (counted here)
-    except SchemaError:
-        return None
+    except SchemaError as error:
+        return str(error).rstrip(".")
     return records
 
 
@@ -85,23 +86,17 @@ def _modelled(
     ids = mdp.actions.positions_of(matters.logbook.actions)
     cells = Places(matters.cells.step, matters.cells.state, ids[matters.cells.action])
     cases = [Case(records, policy, name, about_today) for name, policy in policies.items()]
-    parts, found = expected(cases[0].prior), []
-    told = len(matters.logbook.annotations.row) > 0
-    at, value = records.counterfactual(annotations) if annotations is not None and told else (None, None)
-    today: Floats | None = None
-    for case in cases:
-        if at is None or value is None:
-            found.append(cells.read(case.returns))
-            continue
-        if not about_today:
-            returns, parts = together(case, at, value)
-        else:
-            if today is None:
-                today, parts = together(case, at, value)
-            known = ~mdp.terminal[:, None]
-            returns = today + np.where(known, turned(case, today), 0.0)
-        found.append(cells.read(returns))
-    return np.stack(found), parts
+    # Answers about today's policy say the same whichever policy they are turned to.
+    told = [_told(case, annotations, matters.logbook) for case in (cases[:1] if about_today else cases)]
+    returns = [of_policy(case, told[0][0]) for case in cases] if about_today else [one for one, _ in told]
+    return np.stack([cells.read(one) for one in returns]), told[-1][1]
+
+
+def _told(case: Case, annotations: Annotations | None, logbook: Logbook) -> tuple[Floats, Components]:
+    """What logs and answers, if there are any, say of the policy that answers speak of, and the variances."""
+    if annotations is None or not len(logbook.annotations.row):
+        return case.expected, expected(case.prior)
+    return together(case, *case.records.counterfactual(annotations))
 
 
 def _plain(

@@ -15,6 +15,7 @@ never logged, they say what becomes of paths that lead there.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,6 +67,14 @@ class Matters:
     def episode(self) -> Integers:
         """The episode of each question."""
         return self.logbook.episodes.episode_of(self.row)
+
+    @property
+    def digest(self) -> str:
+        """The same for the same logs and policies, as far as anything hangs on them."""
+        found = hashlib.sha256()
+        for part in (self.row, self.action, np.round(1e6 * self.share)):
+            found.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
+        return found.hexdigest()[:16]
 
     @cached_property
     def direct(self) -> Integers:

@@ -28,12 +28,14 @@ from semiope.planning.matters import Matters, what_matters
 from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of, table_of, times_asked
 from semiope.planning.result import Plan, notes_on, sealed_table
 from semiope.planning.wishes import Wishes
-from semiope.policies.cells import cells_of
+from semiope.policies.cells import cells_of, count_actions
 from semiope.policies.lookup import BoundPolicy
 from semiope.policies.policy import AnyPolicy
 
 # Fewer answers say nothing of how far answers are from what was expected.
 FEW = 10
+# Probabilities that differ by less are the same.
+SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +78,36 @@ class Planner:
         return found
 
     @cached_property
-    def records(self) -> Records | None:
-        """The model counted from the logs, if one can be."""
+    def recorded(self) -> Records | str:
+        """The model counted from the logs, or why there is none."""
         found = recorded(self.logbook, self.policies, self.wishes.gamma, self.wishes.noise)
-        if found is None and self.wishes.about_today:
+        if isinstance(found, str) and self.wishes.about_today:
             raise OptionError(
                 "about: answers about usual care are turned to a policy by a model counted from the logs, and there is "
-                "none: a policy is given row by row, or states do not recur. Plan one policy, about='policy'."
+                f"none ({found}). Plan one policy, about='policy'."
             )
+        return found
+
+    @property
+    def records(self) -> Records | None:
+        """The model counted from the logs, if one can be."""
+        return None if isinstance(self.recorded, str) else self.recorded
+
+    @cached_property
+    def same(self) -> list[str]:
+        """Names of policies that are today's: as probabilities were logged or, if they were not, as counted."""
+        row = np.flatnonzero(self.episodes.action >= 0)
+        taken, logged = self.episodes.action[row], self.episodes.behavior_prob
+        counts = count_actions(cells_of(self.episodes, "state"), self.episodes.action, len(self.logbook.actions))
+        today = counts[self.episodes.state[row]]
+        today = today / today.sum(axis=1, keepdims=True)
+        found = []
+        for name, one in zip(self.policies, self._bound, strict=True):
+            probs = one.at(row)
+            by_row = np.arange(len(row))
+            off = probs - today if logged is None else probs[by_row, taken] - logged[row]
+            if np.abs(off).max() < SAME:
+                found.append(name)
         return found
 
     @cached_property
@@ -197,7 +221,7 @@ class Planner:
         """The same with these answers, after these batches: what does not depend on answers is kept."""
         found = replace(self, annotations=annotations, earlier=earlier)
         vars(found)["matters"] = replace(self.matters, logbook=found.logbook)
-        vars(found)["records"] = self.records
+        vars(found)["recorded"] = self.recorded
         return found
 
     def estimates(self) -> Floats:
@@ -234,8 +258,13 @@ class Planner:
         """All of it."""
         if self.episodes.n_episodes < 2:
             raise OptionError("episodes: there is only one, and an error cannot be told from one. Log more.")
-        wishes = self.wishes
-        used, budget = self.used, self._budget()
+        wishes, used = self.wishes, self.used
+        if len(self.same) == len(self.policies):
+            raise OptionError(
+                f"policy: {', '.join(map(repr, self.same))} is what is done today, and what that is worth was logged: "
+                "there is nothing to ask. Name a policy that does otherwise somewhere."
+            )
+        budget = self._budget()
         now = max(min(budget - used, math.inf if wishes.batch is None else wishes.batch), 0.0)
         chosen = self._affordable(self.next_questions(now / wishes.copies + 1e-9), now)
         error = self._error(chosen.question[:0]), self._error(chosen.question)
@@ -284,13 +313,17 @@ class Planner:
         if wishes.target_width is None:
             assert wishes.budget is not None
             return float(wishes.budget)
-        chosen = self.next_questions(math.inf).question
-        low, high = 0, len(chosen)
+        chosen = self.supply.question
+        if self._width(chosen[:0]) <= wishes.target_width:
+            return self.used
+        if self._width(chosen) <= wishes.target_width:
+            chosen = self.next_questions(math.inf).question
         if self._width(chosen) > wishes.target_width:
             raise OptionError(
                 f"target_width: with all {count(len(chosen), 'question')} that can be asked, intervals would still be "
                 f"{self._width(chosen):.3g} wide, because the episodes are a sample. Log more, or take a wider target."
             )
+        low, high = 0, len(chosen)
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self._width(chosen[:middle]) <= wishes.target_width else (middle + 1, high)

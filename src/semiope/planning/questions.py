@@ -59,7 +59,14 @@ def costs(matters: Matters, cost: Cost) -> Floats:
     elif callable(cost):
         asked = table_of(matters.logbook, matters.row, matters.action)
         asked = asked.append_column("state", episodes.states.decode(episodes.state[matters.row].astype(np.int64)))
-        found = as_floats(cost(asked), "cost")
+        try:
+            told = cost(asked)
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise OptionError(
+                f"cost: the function failed ({type(error).__name__}: {error}). It gets a table with the columns "
+                f"{', '.join(asked.column_names)}."
+            ) from error
+        found = as_floats(told, "cost")
     else:
         found = as_floats(cost, "cost")
     found = np.broadcast_to(found, n) if found.ndim == 0 else found

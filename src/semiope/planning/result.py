@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from semiope._version import __version__
 from semiope.data.annotations import Annotations, read_annotations
-from semiope.data.asked import KINDS, NEEDED, QUESTION, strangers, to_questions, unanswered
+from semiope.data.asked import KINDS, NEEDED, QUESTION, repeated, strangers, to_questions, unanswered
 from semiope.errors import count
 from semiope.planning.blind import BLIND, Asked, Guess, n_decoys
 from semiope.planning.design import Choice
@@ -89,6 +89,7 @@ class Plan:
             "semiope": __version__,
             "policies": self.planner.matters.names,
             "episodes": self.planner.episodes.n_episodes,
+            "digest": self.planner.matters.digest,
             "questions": {name: table.num_rows for name, table in self.questions.items()},
             "needed": self.n_needed,
             "used": self.used,
@@ -172,6 +173,12 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
             f"a budget of {wishes.budget:g} is more than can be asked: of {exist:,} questions that exist, "
             f"{len(matters.row):,} matter to an estimate (at {possible:g} in all)."
         )
+    if isinstance(planner.recorded, str):
+        notes.append(
+            f"no model can be counted from the logs ({planner.recorded}): where nobody was asked, the mean return of "
+            "the step is expected, and there is no repair='model'."
+        )
+    notes += [f"policy {name!r} is what is done today: nothing needs to be asked for it." for name in planner.same]
     if planner.annotations is not None:
         notes.append(_on_answers(planner))
     if planner.n_wild:
@@ -219,9 +226,11 @@ def _on_answers(planner: Planner) -> str:
     """Which answers the plans asked for, and which others chose."""
     assert planner.annotations is not None
     n, others = len(planner.annotations), strangers(planner.annotations, planner.earlier)
-    if not others:
-        return f"{count(n, 'answer')} so far, all to questions of a plan."
-    return (
-        f"{count(n, 'answer')} so far, {others:,} of them to questions that no plan given here asked: they are used, "
-        "as chosen by others."
+    chosen = (
+        f", {others:,} of them to questions that no plan given here asked: they are used, as chosen by others"
+        if others
+        else ", all to questions of a plan"
     )
+    again = repeated(planner.annotations)
+    twice = f"; {again:,} say again what the same expert said: given twice? Each is counted" if again else ""
+    return f"{count(n, 'answer')} so far{chosen}{twice}."

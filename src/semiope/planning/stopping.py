@@ -8,7 +8,9 @@ what is expected of the difference moves towards what all exact answers would sa
     | difference - expected |  <  sqrt( (r^2 + rho) log( (r^2 + rho) / (rho alpha^2) ) )
 
 holds at all looks at once with probability 1 - alpha (Robbins' normal mixture), whenever one looks and whyever one
-stops. The first gets most of the error rate, by Student's t; the second the rest.
+stops. It is best where r^2 is about rho, and for a smaller one hardly falls: so there is one for each of several rho,
+each a quarter of the one before, with half, a quarter ... of alpha, and the least of them is taken. The first gets most
+of the error rate, by Student's t; the second the rest.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from semiope._arrays import Floats
 
 # Shares of the error rate.
 OF_EPISODES, OF_ANSWERS = 0.8, 0.2
-# rho in units of the variance before any answer.
-MIXED = 0.05
+# The first rho in units of the variance before any answer, by how much each is smaller than the one before, how many.
+MIXED, FINER, SCALES = 0.05, 4.0, 8
 BETTER, WORSE, OPEN = "better", "worse", "open"
 
 
@@ -56,10 +58,13 @@ class Stop(NamedTuple):
 
 def bound(remaining: float, before: float, alpha: float) -> float:
     """How far answers still missing may move a difference, at all looks at once."""
-    rho = MIXED * before
-    if rho <= 0:
+    if before <= 0:
         return 0.0
-    return math.sqrt((remaining + rho) * math.log((remaining + rho) / (rho * alpha * alpha)))
+    return min(_mixture(remaining, MIXED * before / FINER**j, alpha / 2 ** (j + 1)) for j in range(SCALES))
+
+
+def _mixture(remaining: float, rho: float, alpha: float) -> float:
+    return math.sqrt((remaining + rho) * (math.log1p(remaining / rho) - 2 * math.log(alpha)))
 
 
 def decide(name: str, than: str | None, differences: Floats, remaining: float, before: float, alpha: float) -> Decision:
@@ -99,10 +104,14 @@ def why_stop(
 ) -> Stop | None:
     """The first reason there is; `width` is that of intervals now, `target` the one wanted, if one is."""
     if settles and decisions and all(one.call != OPEN for one in decisions):
-        told = "the decision is" if len(decisions) == 1 else f"all {len(decisions)} decisions are"
-        return Stop("settled", f"{told} settled, each at an error rate of {alpha:g}, at whatever look.")
+        told = "the decision is settled" if len(decisions) == 1 else f"all {len(decisions)} decisions are settled, each"
+        return Stop("settled", f"{told} at an error rate of {alpha:g}, at whatever look.")
     if target is not None and width <= target:
-        return Stop("width", f"intervals are expected to be {width:.3g} wide, within the {target:g} wanted.")
+        return Stop(
+            "width",
+            f"intervals for this look alone are expected to be {width:.3g} wide, within the {target:g} wanted (those "
+            "shown hold at all looks, and are wider).",
+        )
     used, budget, now, cheapest = spending
     if used >= budget:
         return Stop("budget", f"the budget is used: {used:g} of {budget:g}.")

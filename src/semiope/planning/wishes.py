@@ -52,7 +52,7 @@ class Wishes:
         for name in ("budget", "batch"):
             given = getattr(self, name)
             if given is not None and not (_is_number(given) and given >= 1):
-                raise OptionError(f"{name}: {given!r} is not a number of at least 1.")
+                raise OptionError(f"{name}: {given!r} is not a number of at least 1 (and at most {LARGEST:g}).")
         for name, low, high in (("overlap", 0, 1), ("least_gain", 0, 1), ("decoys", 0, 10)):
             given = getattr(self, name)
             if not _is_number(given) or not low <= given <= high:
@@ -77,7 +77,9 @@ class Wishes:
         check_alpha(self.alpha)
         check_gamma(self.gamma)
         if not isinstance(self.seed, Integral) or self.seed >= 1 << 63:
-            raise OptionError(f"seed: {self.seed!r} is not one of 0, 1, 2 ...: it is kept with the plan.")
+            raise OptionError(
+                f"seed: {self.seed!r} is not a whole number from 0 to 2**63 - 1: it is kept with the plan."
+            )
         generator(int(self.seed))
         if self.overlap and self.shared_by > len(self.experts):
             raise OptionError(f"shared_by: {self.shared_by}, but there are only {len(self.experts)} experts.")

@@ -10,7 +10,8 @@ The annotations are about Q of pi_b itself, so that they say what the model gets
 the predicted residuals of the answers (`residuals.py`). And a pair that was logged n times leans on what follows its
 state in general as on one more observation: D_t(s, a) <- (n D_t(s, a) + D_t(s)) / (n + 1), D_t(s) the mean over pi_b.
 
-A pair that was never logged has no place in the model, and annotations of it stay as they are.
+A pair that was never logged has no place in the model, and annotations of it stay as they are, unless the option
+`state` asks for more.
 """
 
 from __future__ import annotations
@@ -60,6 +61,11 @@ def turned(case: Case, returns: Floats) -> Floats:
     mdp = records.empirical.mdp
     _backward(mdp.dynamics, records.empirical.counts, records.behavior, case.evaluation, returns, mdp.gamma, change)
     return change
+
+
+def of_policy(case: Case, today: Floats) -> Floats:
+    """Returns of the policy, (horizon, n_states, n_actions), from those of today's as logs and answers have them."""
+    return today + turned(case, today)
 
 
 def leading_to(case: Case, mass: Floats) -> Floats:

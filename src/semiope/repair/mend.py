@@ -44,10 +44,11 @@ class Workshop:
     def mend(self, name: str, annotations: Annotations, steps: list[tuple[str, str]], model: Outcomes | None) -> Mended:
         """The annotations of one policy after all steps."""
         if model is not None:
-            for step, _ in steps:
-                if step not in BY_REGRESSION:
+            for step, option in steps:
+                if step not in BY_REGRESSION or option:
+                    asked = f"{step}:{option}" if option else step
                     raise OptionError(
-                        f"repair: {step} needs states that recur, and returns are not counted by state here "
+                        f"repair: {asked} needs states that recur, and returns are not counted by state here "
                         f"({model.told}). With such a model there is: {', '.join(BY_REGRESSION)}."
                     )
         return repaired(annotations, self.case(name, model), steps)

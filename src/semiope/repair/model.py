@@ -2,7 +2,8 @@
 
 The model counted from the logs gives Q-hat_t(s, a) of the policy under evaluation; the residuals of the answers against
 it are taken apart and predicted with shrinkage (`residuals.py`). Their sum answers every question: those that were not
-asked and, with less noise than the annotators, those that were.
+asked and, with less noise than the annotators, those that were. Answers about today's policy (option `today`) are
+completed as such, and all of them then turned to the policy (`convert.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from semiope.data.annotations import Annotations
 from semiope.errors import count
 from semiope.models.case import Case, Regression
 from semiope.models.level import together
+from semiope.repair.convert import of_policy
 from semiope.repair.fill import Questions, answered, questions
+
+TODAY = "today"
 
 
 def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
@@ -26,13 +30,16 @@ def model(annotations: Annotations, case: Case, option: str = "") -> tuple[Annot
     mdp = records.empirical.mdp
     at, value = records.counterfactual(annotations)
     returns, parts = together(case, at, value)
+    if option == TODAY:
+        returns = of_policy(case, returns)
     pairs = mdp.decisions | (case.evaluation > 0).any(axis=0)
     pairs[at.state, at.action] = True
     asked = questions(records, pairs)
     stds = ", ".join(f"{name} {variance**0.5:.3g}" for name, variance in parts._asdict().items())
+    turned = ", turned from the behaviour policy to the policy" if option == TODAY else ""
     done = (
-        f"model: {count(len(value), 'answer')} and the logs together answer {count(len(asked.row), 'question')} "
-        f"(standard deviations of what the model misses: {stds})."
+        f"model: {count(len(value), 'answer')} and the logs together answer {count(len(asked.row), 'question')}"
+        f"{turned} (standard deviations of what the model misses: {stds})."
     )
     return answered(records.episodes, records.empirical.mdp.actions, asked, asked.places(records).read(returns)), done
 

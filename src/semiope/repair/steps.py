@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import pyarrow.compute as pc
+
 from semiope.data.annotations import Annotations
 from semiope.errors import OptionError, nearest
 from semiope.models.case import Case
@@ -14,7 +16,7 @@ from semiope.repair.auto import choose
 from semiope.repair.convert import convert
 from semiope.repair.impute import impute
 from semiope.repair.kinds import as_returns, only_returns
-from semiope.repair.model import model
+from semiope.repair.model import TODAY, model
 from semiope.repair.pool import pool
 
 Function = Callable[[Annotations, Case, str], tuple[Annotations, str]]
@@ -32,7 +34,9 @@ STEPS = {
     "pool": Step(pool, (), "several annotators made one: each one's bias taken out, weighed by its noise"),
     "convert": Step(convert, ("authors", "state"), "answers about today's policy turned to the policy evaluated"),
     "impute": Step(impute, ("step",), "missing answers as the mean of those about the same state and action"),
-    "model": Step(model, (), "missing and noisy answers from the logs' model, corrected by the answers there are"),
+    "model": Step(
+        model, (TODAY,), "missing and noisy answers from the logs' model, corrected by the answers there are"
+    ),
 }
 
 
@@ -63,7 +67,26 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
         if name in (earlier for earlier, _ in found):
             raise OptionError(f"repair: {name} is there twice. Each step is done once.")
         found.append((name, option))
+    if sum(_turns(name, option) for name, option in found) > 1:
+        raise OptionError("repair: convert and model:today both turn answers to the policy. Take one of them.")
     return found
+
+
+def _turns(name: str, option: str) -> bool:
+    """Whether a step takes answers about today's policy, and leaves answers about the one evaluated."""
+    return name == "convert" or (name, option) == ("model", TODAY)
+
+
+def turned(steps: Sequence[str]) -> bool:
+    """Whether one of these steps, as a result tells them, turns answers from today's policy to the one evaluated."""
+    return any(_turns(*step.partition(":")[::2]) for step in steps)
+
+
+def for_usual_care(answers: Sequence[Annotations | None]) -> str:
+    """What to do with answers that a plan asked for about usual care: nothing needs to be found out about that."""
+    experts = [one.annotator for one in answers if one is not None and one.annotator is not None]
+    several = any(pc.count_distinct(one).as_py() > 1 and not one.null_count for one in experts)
+    return f"pool,model:{TODAY}" if several else f"model:{TODAY}"
 
 
 class Mended(NamedTuple):
@@ -78,17 +101,16 @@ class Mended(NamedTuple):
 def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, str]]) -> Mended:
     """Walk through the steps.
 
-    Answers that are not returns are made so first. Until they are converted, if they are, the answers speak of the
+    Answers that are not returns are made so first. Until they are turned, if they are, the answers speak of the
     behaviour policy.
     """
     notes: list[str] = []
     if steps == AUTO:
         annotations, steps, notes = _chosen(annotations, case)
-    today = any(name == "convert" for name, _ in steps)
-    annotations, told = as_returns(annotations, replace(case, about_today=today))
+    annotations, told = as_returns(annotations, replace(case, about_today=any(_turns(*step) for step in steps)))
     notes += told
     for place, (name, option) in enumerate(steps):
-        before = any(later == "convert" for later, _ in steps[place:])
+        before = any(_turns(*later) for later in steps[place:])
         annotations, note = STEPS[name].function(annotations, replace(case, about_today=before), option)
         notes.append(note)
     if steps:
