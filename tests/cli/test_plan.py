@@ -231,3 +231,18 @@ def test_a_summary_does_not_lie_among_the_batches(study: Study) -> None:
     assert study.plan("--budget", "5", "--batch", "2").status == 0
     assert_refused(study.plan("--budget", "5", "--json", "study/plan.json"), "would lie among the batches")
     assert len(study.written) == 3
+
+
+def test_answers_in_several_files_are_evaluated(study: Study) -> None:
+    study.plan("--budget", "20", "--least-gain", "0")
+    study.answer()
+    table = pyarrow.csv.read_csv(study.desk.folder / "answers.csv")
+    for name, part in (("ann", table.slice(0, 5)), ("bo", table.slice(5))):
+        write_table(part, study.desk.folder / f"{name}.csv")
+    command = ("evaluate", "logs.parquet", "--policy", "always-y.parquet", "--plan", "study", "--json", "-")
+    apart = study.desk.run(*command, "--annotations", "ann.csv", "--annotations", "bo.csv")
+    together = study.desk.run(*command, "--annotations", "answers.csv")
+    assert apart.status == together.status == 0
+    assert json.loads(apart.out)["estimates"] == json.loads(together.out)["estimates"]
+    mixed = study.desk.run(*command, "--annotations", "ann.csv", "--annotations", "always-y=bo.csv")
+    assert_refused(mixed, "give FILEs for all policies, or NAME=FILE once for each policy")

@@ -155,6 +155,35 @@ def test_evaluate_doubts_answers_about_usual_care_that_nobody_turned() -> None:
     for repair, doubted in (("model", True), (None, True), ("convert:state,model", False), ("model:today", False)):
         found = so.evaluate(patients(), policy, plan=first, repair=repair, **options)
         assert any("nothing turns the answers" in one for one in found.warnings) == doubted
+    # What the plan asked about need not be found out.
+    auto, told_so = (
+        so.evaluate(patients(), policy, plan=first, repair=repair, **options) for repair in ("auto", "model:today")
+    )
+    assert auto.settings["repair"] == ["model:today"]
+    assert auto["c-pdis"].value == told_so["c-pdis"].value
+    assert again(auto)["c-pdis"].value == auto["c-pdis"].value
+    by_two = options["annotations"].to_arrow().select(["episode", "step", "action", "value"])
+    by_two = by_two.append_column("annotator", pa.array(["ann", "bob"] * (len(by_two) // 2 + 1))[: len(by_two)])
+    pooled = so.evaluate(patients(), policy, plan=first, repair="auto", **{**options, "annotations": by_two})
+    assert pooled.settings["repair"] == ["pool", "model:today"]
+
+
+def test_answers_about_usual_care_are_for_all_policies() -> None:
+    policies = {name: sepsis.world().policies[name] for name in (NAME, "optimal")}
+    first = so.plan(patients(), policies, 20, gamma=GAMMA)
+    options: dict[str, Any] = {"annotations": first.answers(told("behavior")), "estimators": ["c-pdis"], "gamma": GAMMA}
+    for repair, noted in (("model:today", False), ("model", True)):
+        found = so.evaluate(patients(), policies, plan=first, repair=repair, **options)[NAME]
+        assert any("same annotations were used for several policies" in note for note in notes(found)) == noted
+
+
+def test_a_batch_that_lost_its_sealed_table_is_missed(tmp_path: Path) -> None:
+    first = plan()
+    first.save(tmp_path / "study")
+    first.save(tmp_path / "study")
+    (tmp_path / "study/batch-001/sealed.parquet").unlink()
+    with pytest.raises(so.SchemaError, match=r"batch-001 has lost its sealed.parquet"):
+        read_asked(tmp_path / "study")
 
 
 def test_evaluate_notes_answers_that_others_chose() -> None:

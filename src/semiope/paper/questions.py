@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TITLE = "Which questions to ask (beyond the paper)"
 SHOWS = (
     "RMSE and rank correlation of 26 sepsis policies over the number of questions, chosen at random, among those that "
-    "matter, by first deviation, and planned; for three levels of noise."
+    "matter, where most hangs on the answer, and planned; for three levels of noise."
 )
 ALONE = Piece(asking.ask_alone, cost=40.0)
 SOFTENED = Piece(asking.ask_softened, cost=20.0)
@@ -85,8 +85,8 @@ def make(settings: Settings, found: Pieces) -> Made:
 _NOTES = (
     'All ways have the same estimator: the annotation model completes what was not asked (`repair="model"`), and all '
     "answers enter C*-PDIS. Planned questions are planned again after each budget shown, with the answers so far.",
-    "Each on its own: experts tell returns of the policy itself. All at once: they tell returns of usual care, once "
-    "for all policies, and the answers are corrected for each.",
+    "Experts tell returns of the policy itself or, where that is said, of usual care; then the answers are completed "
+    'as such and turned to each policy (`repair="model:today"`).',
     "Softened policies do otherwise than their deterministic ones with a probability of 0.1. These, and policies on "
     "their own with answers about usual care, are every third of the 26.",
     "Small worlds: the standard deviation that remains in what is wanted, for the questions planned and for the best "

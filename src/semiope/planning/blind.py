@@ -2,7 +2,7 @@
 
 Who is asked only where a policy would do otherwise learns the policy from the questions. So decoys go with the needed
 questions, at a stated rate: some about the action taken, whose outcome is known and tells how good the expert is, the
-others about actions that nobody needs to know of. They are chosen one after the other so that, for every policy,
+others about actions that no estimate has by itself. They are chosen one after the other so that, for every policy,
 questions to which it says yes (it would take the action) and no are as many: among all, among those about the same
 action, at the same step, and both. With d_k the yeses minus the noes of policy k in such a group, and x_k what it says
 to a candidate (1 yes, -1 no), the next decoy has the least

@@ -2,8 +2,9 @@
 
 A reader who goes by some group of questions (those about the same action, say) and says of each group what is right
 more often is right in 1/2 + S / 2N of N questions, with S the sum over groups of |yeses - noes|. There is an S for
-every reader and every policy. What has to fall is the sum of their fourth powers, which the largest govern. One reader
-goes by the action and by how many questions there are in the episode, so that an exchange may concern others there.
+every reader and every policy. What has to fall is the sum of their fourth powers, which the largest govern, each reader
+by its weight. One reader goes by the action and by how many questions there are in the episode, so that an exchange may
+concern others there.
 """
 
 from __future__ import annotations
