@@ -185,3 +185,34 @@ def test_large_plans_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = so.plan(patients(), policy, 100, gamma=GAMMA, least_gain=0)
     assert len(set(keys(plan))) == 200
     assert plan.guess.share <= BLIND
+
+
+def test_each_reader_finds_what_it_goes_by() -> None:
+    """Yes or no by something else each time: the best reader is the one who goes by it."""
+    matters = planned("optimal", 50).planner.matters
+    episodes = matters.logbook.episodes
+    decided = np.flatnonzero(episodes.action >= 0)
+    rng = np.random.default_rng(1)
+    # One question an episode, but for every third, which has several.
+    episode = episodes.episode_of(decided)
+    first = np.unique(episode, return_index=True)[1]
+    many = decided[(episode % 3 == 0) & (rng.random(len(decided)) < 0.5)]
+    row = np.unique(np.concatenate([decided[first], many]))
+    action = episodes.action[row] ^ rng.integers(0, 2, len(row))  # half of them as taken
+    of_episode = np.bincount(episodes.episode_of(row))[episodes.episode_of(row)]
+    taken, step = episodes.action[row] == action, episodes.step[row] % 2 == 1
+    asked = Asked(row, action, np.zeros(len(row), dtype=np.int64))
+
+    def guess(yes: Any) -> tuple[str, float, float]:
+        found = guessed(matters, asked, np.asarray(yes, dtype=np.float64)[None])
+        return found.by, found.share, found.knowing
+
+    one = action % 2 == 1
+    assert guess(one)[0] == "the action"
+    by, share, _ = guess(one ^ step)
+    assert by == "action and step"
+    assert share > 0.95
+    assert guess(one ^ (of_episode > 1))[0] == "action and how many questions there are"
+    _, share, knowing = guess(taken)
+    assert knowing == 1.0
+    assert share < 0.8

@@ -17,9 +17,14 @@ from semiope.models.level import together
 from semiope.models.places import Places
 from semiope.models.residuals import Components, Prior, expected
 from semiope.planning.matters import Matters
+from semiope.policies.behavior import shares
 from semiope.policies.cells import cells_of, count_actions
+from semiope.policies.lookup import BoundPolicy
 from semiope.policies.policy import AnyPolicy, Policy
 from semiope.repair.convert import of_policy
+
+# Probabilities that differ by less are the same.
+SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,21 @@ def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, 
     except SchemaError as error:
         return str(error).rstrip(".")
     return records
+
+
+def is_todays(policy: BoundPolicy, logbook: Logbook) -> bool:
+    """Whether a policy does what is done today: by the probabilities logged or, if there are none, as counted."""
+    episodes = logbook.episodes
+    row = np.flatnonzero(episodes.action >= 0)
+    probs, logged = policy.at(row), episodes.behavior_prob
+    if logged is not None:
+        off = probs[np.arange(len(row)), episodes.action[row]] - logged[row]
+    else:
+        off = (
+            probs
+            - shares(count_actions(cells_of(episodes, "state"), episodes.action, probs.shape[1]))[episodes.state[row]]
+        )
+    return bool(np.abs(off).max(initial=0.0) < SAME)
 
 
 def learn(

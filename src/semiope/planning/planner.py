@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,14 @@ from semiope.planning import stopping
 from semiope.planning.blind import Asked, decoys, guessed
 from semiope.planning.design import Choice, Design, Supply, choose
 from semiope.planning.goals import wanted
-from semiope.planning.knowledge import Knowledge, learn, recorded
+from semiope.planning.knowledge import Knowledge, is_todays, learn, recorded
 from semiope.planning.matters import Matters, what_matters
 from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of, table_of, times_asked
 from semiope.planning.result import Plan, notes_on, sealed_table
 from semiope.planning.wishes import Wishes
-from semiope.policies.cells import cells_of, count_actions
+from semiope.policies.cells import cells_of
 from semiope.policies.lookup import BoundPolicy
 from semiope.policies.policy import AnyPolicy
-
-# Fewer answers say nothing of how far answers are from what was expected.
-FEW = 10
-# Probabilities that differ by less are the same.
-SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +92,7 @@ class Planner:
     @cached_property
     def same(self) -> list[str]:
         """Names of policies that are today's: as probabilities were logged or, if they were not, as counted."""
-        row = np.flatnonzero(self.episodes.action >= 0)
-        taken, logged = self.episodes.action[row], self.episodes.behavior_prob
-        counts = count_actions(cells_of(self.episodes, "state"), self.episodes.action, len(self.logbook.actions))
-        today = counts[self.episodes.state[row]]
-        today = today / today.sum(axis=1, keepdims=True)
-        found = []
-        for name, one in zip(self.policies, self._bound, strict=True):
-            probs = one.at(row)
-            by_row = np.arange(len(row))
-            off = probs - today if logged is None else probs[by_row, taken] - logged[row]
-            if np.abs(off).max() < SAME:
-                found.append(name)
-        return found
+        return [name for name, one in zip(self.policies, self._bound, strict=True) if is_todays(one, self.logbook)]
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -192,18 +176,21 @@ class Planner:
             stopping.decide(name, None, values[k] - values[-1], now[k], before[k], self.wishes.alpha)
             for k, name in enumerate(names)
         ]
-        if self.wishes.goal != "ranking":
-            return found
-        order = np.argsort(-values[:-1].mean(axis=1), kind="stable")
-        for i, j in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):
+        order = [] if self.wishes.goal != "ranking" else self._order()
+        for i, j in pairwise(order):
             r, r_first = (replace(one, mass=one.mass[[i]] - one.mass[[j]]).remaining()[0] for one in (self.each, first))
             found.append(stopping.decide(names[i], names[j], values[i] - values[j], r, r_first, self.wishes.alpha))
-        return found
+        return found if self.tested else [one._replace(call=stopping.OPEN) for one in found]
+
+    def _order(self) -> list[int]:
+        """Policies from the best to the worst, as far as is known."""
+        order: list[int] = np.argsort(-self.values[:-1].mean(axis=1), kind="stable").tolist()
+        return order
 
     @property
-    def settles(self) -> bool:
-        """Whether decisions can be settled: if that is the goal, and a few answers have put the model to the test."""
-        return self.wishes.goal != "value" and int(np.count_nonzero(self.times)) >= FEW and not self.n_wild
+    def tested(self) -> bool:
+        """Whether answers to a few questions have put the model to the test: before, nothing is called."""
+        return int(np.count_nonzero(self.times)) >= stopping.FEW and not self.n_wild
 
     @cached_property
     def n_wild(self) -> int:
@@ -273,7 +260,7 @@ class Planner:
         decisions = self.decisions()
         cheapest = self.supply.cost[self.room[self.supply.episode] > 0].min(initial=math.inf)
         stop = stopping.why_stop(
-            decisions, self.settles, stopping.Spending(used, budget, now, wishes.copies * float(cheapest)),
+            decisions, wishes.goal != "value", stopping.Spending(used, budget, now, wishes.copies * float(cheapest)),
             width=self._width(chosen.question[:0]), target=wishes.target_width,
             gain=1 - error[1] / error[0] if error[0] > 0 else 0.0, least=wishes.least_gain, alpha=wishes.alpha,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from semiope.planning.design import Choice
 from semiope.planning.knowledge import Knowledge
 from semiope.planning.matters import Matters
 from semiope.planning.questions import Hand, table_of
-from semiope.planning.stopping import Decision, Stop
+from semiope.planning.stopping import FEW, Decision, Stop
 
 if TYPE_CHECKING:
     from semiope.planning.planner import Planner
@@ -181,10 +181,12 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
     notes += [f"policy {name!r} is what is done today: nothing needs to be asked for it." for name in planner.same]
     if planner.annotations is not None:
         notes.append(_on_answers(planner))
+    if not planner.tested and not planner.n_wild:
+        notes.append(f"nothing is called better or worse before {FEW} questions that matter are answered.")
     if planner.n_wild:
         notes.append(
             f"{count(planner.n_wild, 'answer')} far beyond every return that was logged: on the same scale? Nothing is "
-            "called settled by them."
+            "called or settled by them."
         )
     open_ones = unanswered(planner.annotations, planner.earlier)
     if open_ones:

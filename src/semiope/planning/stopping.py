@@ -27,6 +27,8 @@ from semiope._arrays import Floats
 OF_EPISODES, OF_ANSWERS = 0.8, 0.2
 # The first rho in units of the variance before any answer, by how much each is smaller than the one before, how many.
 MIXED, FINER, SCALES = 0.05, 4.0, 8
+# Answers to fewer questions say nothing of how far answers are from what was expected.
+FEW = 10
 BETTER, WORSE, OPEN = "better", "worse", "open"
 
 

@@ -24,12 +24,12 @@ is lost, as with every counted pi_b.
     pi_b+(a|s) = sum over a' of pi_b(a'|s) W(a|s, a'),   W = sum of P_t w_t(a) / sum of P_t over samples that took a',
 
 fulfils the condition as well. This is Definition 1, but for the weights in W. Where weights of samples that arrive do
-not scatter within (s, a'), W is exact, and so is unbiasedness for any number of episodes, as with this pi_b in plain
-importance sampling. The form above would have somewhat less variance, but lose what thin cells do not show;
-behavior="count" asks for it. A pi_b known row by row is mixed row by row, with W of the cell: right if weights of
-samples that arrive depend on cell and action taken alone, as for first departures. If only propensities of actions
-taken are known, the action taken keeps its own, times pi_b+ / pi_b of its cell, and what they leave of one is shared by
-the actions never taken there.
+not scatter within (s, a'), W is exact, and so is unbiasedness for any number of episodes in which no cell lacks an
+action (below), as with this pi_b in plain importance sampling. The form above would have somewhat less variance, but
+lose what thin cells do not show; behavior="count" asks for it. A pi_b known row by row is mixed row by row, with W of
+the cell: right if weights of samples that arrive depend on cell and action taken alone, as for first departures. If
+only propensities of actions taken are known, the action taken keeps its own, times pi_b+ / pi_b of its cell, and what
+they leave of one is shared by the actions never taken there.
 
 An a' that no sample took and arrived with has no W. It is put together from the samples up to this step of which the
 policy thinks alike, pi_e(a') > 0 or not: the mean weight that the action taken keeps, and that of another action that
