@@ -97,6 +97,29 @@ class Records:
         return max(root_mean_square(returns - at.read(self.behavior_returns)), least)
 
     @cached_property
+    def innovations(self) -> Floats:
+        """By how much what follows a pair varies: the mean square of reward and next value beyond what is expected.
+
+        Under today's policy, by the model; pairs lean on the mean of all as on two observations more.
+        """
+        here = np.flatnonzero(self.rows.action >= 0)
+        at, counts, following = (
+            self.rows.part(here),
+            self.empirical.counts,
+            np.minimum(here + 1, len(self.rows.step) - 1),
+        )
+        goes_on = self.episodes.episode_of(following) == self.episodes.episode_of(here)
+        goes_on &= following > here
+        after = self.rows.part(following)
+        ahead = np.where(goes_on, self.behavior_values[after.step, after.state], 0.0)
+        off = self.episodes.reward[here] + self.gamma * ahead - at.read(self.behavior_returns)
+        pair = at.state.astype(np.int64) * counts.shape[1] + at.action
+        squares = np.bincount(pair, weights=off * off, minlength=counts.size).reshape(counts.shape)
+        general = float(squares.sum()) / max(float(np.maximum(counts - 1, 0).sum()), 1.0)
+        found: Floats = (squares + 2 * general) / (np.maximum(counts - 1, 0) + 2)
+        return found
+
+    @cached_property
     def prior(self) -> Prior:
         """What the logs say beforehand of the model's errors."""
         return Prior(self.scatter, self.episodes.n_episodes, self.noise)

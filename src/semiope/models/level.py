@@ -92,11 +92,15 @@ def _bias(case: Case, at: Places, value: Floats, informed: Floats) -> Level:
     return Level(unit * bias, unit * error)
 
 
-def resting_on(case: Case, mass: Floats) -> Floats:
-    """How much of what pairs never logged are taken to be worth is in the sum of mass times Q-tilde of those logged."""
+def resting_on(case: Case, mass: Floats) -> tuple[Floats, Floats]:
+    """How much of what pairs never logged are taken to be worth is in the sum of mass times Q-tilde of those logged.
+
+    Also how much of it passes through each pair that was logged, (n_states, n_actions).
+    """
     mdp, found = case.records.empirical.mdp, np.zeros_like(mass)
-    planning.rest(mdp.dynamics, case.spoken_of, mdp.gamma, mass, found)
-    return found
+    passing = np.zeros(mass.shape[1:])
+    planning.rest(mdp.dynamics, case.spoken_of, mdp.gamma, mass, found, passing)
+    return found, passing
 
 
 def _informed(case: Case, at: Places, value: Floats) -> Floats:

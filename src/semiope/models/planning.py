@@ -163,10 +163,11 @@ def follow(model: Dynamics, probs: Floats, found: Floats) -> None:
 
 
 @compiled
-def rest(model: Dynamics, probs: Floats, gamma: float, mass: Floats, found: Floats) -> None:
+def rest(model: Dynamics, probs: Floats, gamma: float, mass: Floats, found: Floats, passing: Floats) -> None:
     """Fill in what rests on the `unknown` of `evaluate`, if `mass` rests on the returns of available actions.
 
-    Both are (horizon, n_states, n_actions); `evaluate` the other way round.
+    Both are (horizon, n_states, n_actions); `evaluate` the other way round. `passing`, (n_states, n_actions), takes how
+    much passes through available actions on the way, at all steps together.
     """
     horizon, n_states, n_actions = found.shape
     here, ahead = np.zeros(n_states), np.zeros(n_states)
@@ -184,6 +185,8 @@ def rest(model: Dynamics, probs: Floats, gamma: float, mass: Floats, found: Floa
                     found[step, state, action] = here[state] / n_actions
                 elif not model.available[state, action]:
                     found[step, state, action] = arrived
+                else:
+                    passing[state, action] += arrived
                 passed = gamma * (arrived + mass[step, state, action]) if model.available[state, action] else 0.0
                 if passed != 0.0:
                     for i in range(model.offsets[pair], model.offsets[pair + 1]):

@@ -69,6 +69,21 @@ class Design:
         found: Floats = (1 / (1 + self.variance * self.information(self.told(self.times))))[self.pair]
         return found
 
+    @property
+    def learnt(self) -> float:
+        """Which share of what pairs logged have in common is told, not the model's."""
+        information = self.information(self.told(self.times))
+        known = float((information / (1 + self.variance * information))[self.logged].sum())
+        return float(self.levels[1]) * known / (1 + float(self.levels[1]) * known)
+
+    @property
+    def before_logged(self) -> Floats:
+        """The variance of each thing wanted that pairs logged make, before any answer."""
+        own = self.mass * self.logged[self.pair]
+        a = np.stack([np.bincount(self.pair, weights=row, minlength=len(self.variance)) for row in own])
+        found: Floats = a**2 @ self.variance + self.levels[1] * a.sum(axis=1) ** 2
+        return found
+
     def covariance(self, times: Floats | None = None) -> Floats:
         """The covariance of what is wanted that remains with so many answers in each cell: as the variance above."""
         told, n_pairs = self.told(self.times if times is None else times), len(self.variance)

@@ -94,14 +94,37 @@ class Matters:
 
     def mass_left(self, policies: Mapping[str, AnyPolicy], records: Records, modelled: Floats) -> Floats:
         """The same, where the model says no more than this share of each cell's answer: the rest was told."""
-        ids = records.empirical.mdp.actions.positions_of(self.logbook.actions)
-        at = Places(self.cells.step, self.cells.state, ids[self.cells.action])
+        at = self._places(records)
         found = self.own_mass.copy()
-        for k, (name, policy) in enumerate(policies.items()):
-            mass = np.zeros_like(records.behavior_returns)
-            mass[at] = self.own_mass[k] * modelled
-            found[k] += at.read(_passed_on(Case(records, policy, name), mass))
+        for k, case in enumerate(Case(records, policy, name) for name, policy in policies.items()):
+            found[k] += at.read(_passed_on(case, self._modelled(k, at, records, modelled)))
         return found
+
+    def thin(self, policies: Mapping[str, AnyPolicy], records: Records) -> Floats:
+        """The variance that estimates by the model have because paths of the policy are thinly logged.
+
+        The model's returns of a pair rest on all pairs through which the policy goes on. If of n episodes a share O
+        passes through a pair in the estimate, and it was logged k times, it adds O^2 / k of the variance of what
+        follows it at once; as much as pairs alone have of it if as many were logged as pass, O / n. What is more than
+        that is counted here.
+        """
+        at, n = self._places(records), records.episodes.n_episodes
+        counts, found = np.maximum(records.empirical.counts, 1.0), np.empty(self.n_policies)
+        for k, case in enumerate(Case(records, policy, name) for name, policy in policies.items()):
+            passing = resting_on(case, self._modelled(k, at, records, np.ones(len(at.step))))[1]
+            found[k] = float(np.sum(records.innovations * np.maximum(passing**2 / counts - passing / n, 0.0)))
+        return found
+
+    def _places(self, records: Records) -> Places:
+        """Where the cells lie in the model."""
+        ids = records.empirical.mdp.actions.positions_of(self.logbook.actions)
+        return Places(self.cells.step, self.cells.state, ids[self.cells.action])
+
+    def _modelled(self, policy: int, at: Places, records: Records, share: Floats) -> Floats:
+        """What an estimate has of answers that the model gives, (horizon, n_states, n_actions)."""
+        mass = np.zeros_like(records.behavior_returns)
+        mass[at] = self.own_mass[policy] * share
+        return mass
 
     def values(self, policy: int, answers: Floats) -> Floats:
         """The estimate that each episode gives, if these are the answers of the cells."""
@@ -199,7 +222,7 @@ def _through_model(logbook: Logbook, case: Case, share: Floats) -> Floats:
 
 def _passed_on(case: Case, mass: Floats) -> Floats:
     """What hangs on each answer through the model, (horizon, n_states, n_actions), if `mass` does by itself."""
-    return leading_to(case, mass) if case.about_today else at_steps_logged(resting_on(case, mass), case.records.rows)
+    return leading_to(case, mass) if case.about_today else at_steps_logged(resting_on(case, mass)[0], case.records.rows)
 
 
 def at_steps_logged(mass: Floats, rows: Places) -> Floats:

@@ -149,6 +149,24 @@ class Planner:
             return found
         return replace(found, mass=matters.mass_left(self.policies, records, found.modelled))
 
+    def remaining(self, times: Floats) -> Floats:
+        """The variance of each policy's value that remains with so many answers in each cell.
+
+        Also that of what the model has wrong because paths are thinly logged: all that lead there have it in common, so
+        that answers take it off as they do the level of pairs logged.
+        """
+        design = self.each_with(times)
+        found: Floats = design.remaining() + self._thin * (1 - design.learnt) ** 2
+        return found
+
+    @cached_property
+    def _thin(self) -> Floats:
+        """By how much paths that are thinly logged make what the model says of pairs logged worse than pairs alone."""
+        if self.records is None or self.wishes.about_today:
+            return np.zeros(self.matters.n_policies)
+        thin = self.matters.thin(self.policies, self.records)
+        return np.maximum(thin - replace(self.each, mass=self.matters.mass).before_logged, 0.0)
+
     @cached_property
     def sampling(self) -> Floats:
         """The covariance that differences to today's policy have because the episodes are a sample."""
@@ -165,13 +183,13 @@ class Planner:
     def errors(self, times: Floats) -> Floats:
         """Expected squared errors of the policies' values with so many answers."""
         error = self.values[:-1].var(axis=1, ddof=1) / self.episodes.n_episodes
-        found: Floats = error + self.each_with(times).remaining()
+        found: Floats = error + self.remaining(times)
         return found
 
     def decisions(self) -> list[stopping.Decision]:
         """Each policy against today's; for a ranking, also against the next."""
         first, values, names = self.each_with(np.zeros_like(self.each.times)), self.values, self.matters.names
-        now, before = self.each.remaining(), first.remaining()
+        now, before = self.remaining(self.each.times), self.remaining(first.times)
         found = [
             stopping.decide(name, None, values[k] - values[-1], now[k], before[k], self.wishes.alpha)
             for k, name in enumerate(names)
@@ -321,7 +339,7 @@ class Planner:
         """The widest interval of what is wanted after these questions."""
         times = self._times_after(chosen)
         of_values = self.wishes.goal == "value"
-        squares = self.errors(times) if of_values else np.diag(self.sampling) + self.each_with(times).remaining()
+        squares = self.errors(times) if of_values else np.diag(self.sampling) + self.remaining(times)
         return stopping.width(float(np.sqrt(np.max(squares))), self.wishes.alpha)
 
     def _asked(self, chosen: Choice) -> Asked:
