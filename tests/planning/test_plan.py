@@ -402,3 +402,17 @@ def test_questions_of_a_cell_come_by_what_hangs_on_them() -> None:
         assert (np.diff(own) <= 1e-12).all()
         falls += len(own) > 1 and own[0] > own[-1]
     assert falls > 10
+
+
+def test_a_plan_is_known_by_its_logs_and_policies() -> None:
+    def digest(found: so.Plan) -> str:
+        return str(found.to_dict()["digest"])
+
+    first = plan()
+    known = digest(first)
+    strange = so.Annotations.from_arrays(episode=[0], step=[0], action=[7], value=[0.0])  # an action nobody took
+    assert digest(first.next(first.answers(told(NAME)))) == digest(plan(annotations=strange)) == known
+    assert digest(plan(gamma=0.9)) != known
+    others = {"policy": sepsis.world().policies["flip-200-seed-42"]}, sepsis.world().policies["optimal"]
+    assert all(digest(so.plan(patients(), other, 40, gamma=GAMMA)) != known for other in others)
+    assert digest(so.plan(patients(seed=2), sepsis.world().policies[NAME], 40, gamma=GAMMA)) != known

@@ -70,9 +70,10 @@ class Matters:
 
     @property
     def digest(self) -> str:
-        """The same for the same logs and policies, as far as anything hangs on them."""
-        found = hashlib.sha256()
-        for part in (self.row, self.action, np.round(1e6 * self.share)):
+        """The same for the same logs and policies, as far as anything hangs on them; answers do not change it."""
+        found, label = hashlib.sha256(), self.logbook.actions.numbers[self.action]
+        order = np.lexsort((label, self.row))
+        for part in (self.row[order], label[order], np.round(1e6 * self.share[:, order])):
             found.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
         return found.hexdigest()[:16]
 
