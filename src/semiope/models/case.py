@@ -115,7 +115,7 @@ class Records:
         off = self.episodes.reward[here] + self.gamma * ahead - at.read(self.behavior_returns)
         pair = at.state.astype(np.int64) * counts.shape[1] + at.action
         squares = np.bincount(pair, weights=off * off, minlength=counts.size).reshape(counts.shape)
-        general = float(squares.sum()) / max(float(np.maximum(counts - 1, 0).sum()), 1.0)
+        general = math.fsum(squares.ravel()) / max(float(np.maximum(counts - 1, 0).sum()), 1.0)
         found: Floats = (squares + 2 * general) / (np.maximum(counts - 1, 0) + 2)
         return found
 

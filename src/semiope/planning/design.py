@@ -81,7 +81,7 @@ class Design:
         """The variance of each thing wanted that pairs logged make, before any answer."""
         own = self.mass * self.logged[self.pair]
         a = np.stack([np.bincount(self.pair, weights=row, minlength=len(self.variance)) for row in own])
-        found: Floats = a**2 @ self.variance + self.levels[1] * a.sum(axis=1) ** 2
+        found: Floats = (a**2 * self.variance).sum(axis=1) + self.levels[1] * a.sum(axis=1) ** 2
         return found
 
     def covariance(self, times: Floats | None = None) -> Floats:

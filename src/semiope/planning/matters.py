@@ -16,6 +16,7 @@ never logged, they say what becomes of paths that lead there.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,7 +114,8 @@ class Matters:
         counts, found = np.maximum(records.empirical.counts, 1.0), np.empty(self.n_policies)
         for k, case in enumerate(Case(records, policy, name) for name, policy in policies.items()):
             passing = resting_on(case, self._modelled(k, at, records, np.ones(len(at.step))))[1]
-            found[k] = float(np.sum(records.innovations * np.maximum(passing**2 / counts - passing / n, 0.0)))
+            each = records.innovations * np.maximum(passing**2 / counts - passing / n, 0.0)
+            found[k] = math.fsum(each.ravel())  # whatever the order of states
         return found
 
     def _places(self, records: Records) -> Places:
