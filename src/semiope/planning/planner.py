@@ -194,16 +194,11 @@ class Planner:
             stopping.decide(name, None, values[k] - values[-1], now[k], before[k], self.wishes.alpha)
             for k, name in enumerate(names)
         ]
-        order = [] if self.wishes.goal != "ranking" else self._order()
-        for i, j in pairwise(order):
+        best_first = np.argsort(-values[:-1].mean(axis=1), kind="stable").tolist()
+        for i, j in pairwise(best_first if self.wishes.goal == "ranking" else []):
             r, r_first = (replace(one, mass=one.mass[[i]] - one.mass[[j]]).remaining()[0] for one in (self.each, first))
             found.append(stopping.decide(names[i], names[j], values[i] - values[j], r, r_first, self.wishes.alpha))
         return found if self.tested else [one._replace(call=stopping.OPEN) for one in found]
-
-    def _order(self) -> list[int]:
-        """Policies from the best to the worst, as far as is known."""
-        order: list[int] = np.argsort(-self.values[:-1].mean(axis=1), kind="stable").tolist()
-        return order
 
     @property
     def tested(self) -> bool:
