@@ -321,7 +321,7 @@ def test_differences_are_wanted_as_far_as_they_are_open() -> None:
     planner = so.plan(patients(), policies, 10, gamma=GAMMA, annotations=told("behavior", std=0.1)).planner
     returns = patients().returns(GAMMA)
     differences = planner.values[:-1] - returns
-    variance = differences.var(axis=1, ddof=1) / len(returns) + planner.each.remaining()
+    variance = differences.var(axis=1, ddof=1) / len(returns) + planner.remaining(planner.each.times)
     far = np.abs(differences.mean(axis=1)) / np.sqrt(variance)
     weight = np.exp(-(np.minimum(far, 4.0) ** 2) / 2) / np.sqrt(variance)
     assert weight.max() / weight.min() > 1.5

@@ -12,7 +12,7 @@ from semiope.domains import sepsis, tree
 from semiope.domains.world import World
 from semiope.models.case import Case, Records
 from semiope.models.residuals import predict
-from semiope.repair.convert import convert, leading_to, turned
+from semiope.repair.convert import convert, leading_to, turned, turning_errors
 from tests.estimate.test_sepsis_golden import annotate, assert_golden, dataset, policy_of
 from tests.models.test_tabular import dense
 from tests.repair.measure import rmse
@@ -170,6 +170,46 @@ def test_what_hangs_on_returns_is_the_conversion_the_other_way_round(seed: int) 
     change = turned(case, returns)
     assert np.abs(change).max() > 0.01
     assert np.sum(mass * change) == pytest.approx(np.sum(leading_to(case, mass) * returns), abs=1e-12)
+
+
+def forking(n: int, seed: int) -> Records:
+    """Whatever is done first leads to state 1 or 2 by chance; in state 1 the second action pays 1, all else nothing.
+
+    In each of them, the second is taken every other time.
+    """
+    rng = np.random.default_rng(seed)
+    first, fork = rng.integers(0, 2, n), rng.integers(1, 3, n)
+    second = np.where(fork == 1, np.cumsum(fork == 1), np.cumsum(fork == 2)) % 2
+    episodes = so.Episodes.from_arrays(
+        episode=np.repeat(np.arange(n), 2), step=np.tile([0, 1], n),
+        state=np.column_stack([np.zeros(n, int), fork]).ravel(), action=np.column_stack([first, second]).ravel(),
+        reward=np.column_stack([np.zeros(n), (fork == 1) & (second == 1)]).ravel().astype(float),
+    )  # fmt: skip
+    return Records(episodes, (0, 1), 0.9)
+
+
+def test_what_turning_adds_is_what_it_scatters_by() -> None:
+    """Two policies, of which one gains half as much: variances and covariance over 400 datasets, to a sixth."""
+    always, half = np.array([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]])
+    mass = np.zeros((2, 3, 2))
+    mass[0, 0] = 0.3, 0.7
+    sums, claimed = [], []
+    for seed in range(400):
+        records = forking(60, seed)
+        cases = [Case(records, so.Policy.from_table(probs), "p", True) for probs in (always, half)]
+        # Today's returns as they are, so that hardly anything varies but how often each state followed.
+        today = np.zeros((2, 3, 2))
+        today[1, 1, 1] = 1.0
+        sums.append([np.sum(mass * turned(case, today)) for case in cases])
+        claimed.append(turning_errors(cases, [mass, mass]))
+    np.testing.assert_allclose(np.mean(claimed, axis=0), np.cov(np.transpose(sums)), rtol=1 / 6)
+    assert np.mean(claimed, axis=0)[0, 1] == pytest.approx(np.mean(claimed, axis=0)[0, 0] / 2, rel=0.05)
+
+
+def test_where_nothing_is_left_to_chance_turning_adds_nothing() -> None:
+    world, _, records = everything_logged()
+    case = Case(records, world.policies["always-y"], "always-y", True)
+    assert turning_errors([case], [np.ones_like(records.behavior_returns)])[0, 0] == pytest.approx(0, abs=1e-20)
 
 
 def test_on_sepsis_it_brings_the_estimate_closer() -> None:

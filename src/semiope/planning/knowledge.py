@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +12,11 @@ from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
 from semiope.data.labels import ABSENT
 from semiope.data.logbook import AlignedAnnotations, Logbook
-from semiope.errors import SchemaError
+from semiope.errors import OptionError, SchemaError
 from semiope.models.case import Case, Records
 from semiope.models.level import together
-from semiope.models.places import Places
 from semiope.models.residuals import Components, Prior, expected
+from semiope.pipeline.inputs import read_answers
 from semiope.planning.matters import Matters
 from semiope.policies.behavior import shares
 from semiope.policies.cells import cells_of, count_actions
@@ -69,22 +70,12 @@ def is_todays(policy: BoundPolicy, logbook: Logbook) -> bool:
 
 
 def learn(
-    matters: Matters,
-    policies: Mapping[str, AnyPolicy],
-    annotations: Annotations | None,
-    records: Records | None,
-    *,
-    about_today: bool,
-    gamma: float,
-    noise: float | None = None,
+    matters: Matters, cases: list[Case], annotations: Annotations | None, gamma: float, noise: float | None = None
 ) -> Knowledge:
-    """Fit the annotation model to logs and answers; without a model counted from the logs, take plain means."""
+    """Fit the annotation model to logs and answers; without a case for each policy, take plain means."""
     episodes, aligned = matters.logbook.episodes, matters.logbook.annotations
     counts = count_actions(cells_of(episodes, "state"), episodes.action, len(matters.logbook.actions))
-    if records is None:
-        answers, parts = _plain(matters, aligned, gamma, noise)
-    else:
-        answers, parts = _modelled(matters, policies, annotations, records, about_today)
+    answers, parts = _modelled(matters, cases, annotations) if cases else _plain(matters, aligned, gamma, noise)
     return Knowledge(answers, parts, counts, _times(matters, aligned))
 
 
@@ -95,21 +86,12 @@ def _times(matters: Matters, aligned: AlignedAnnotations) -> Floats:
     return np.bincount(cell[cell >= 0], minlength=len(matters.cells.step)).astype(np.float64)
 
 
-def _modelled(
-    matters: Matters,
-    policies: Mapping[str, AnyPolicy],
-    annotations: Annotations | None,
-    records: Records,
-    about_today: bool,
-) -> tuple[Floats, Components]:
-    mdp = records.empirical.mdp
-    ids = mdp.actions.positions_of(matters.logbook.actions)
-    cells = Places(matters.cells.step, matters.cells.state, ids[matters.cells.action])
-    cases = [Case(records, policy, name, about_today) for name, policy in policies.items()]
+def _modelled(matters: Matters, cases: list[Case], annotations: Annotations | None) -> tuple[Floats, Components]:
+    at, about_today = matters.places(cases[0].records), cases[0].about_today
     # Answers about today's policy say the same whichever policy they are turned to.
     told = [_told(case, annotations, matters.logbook) for case in (cases[:1] if about_today else cases)]
     returns = [of_policy(case, told[0][0]) for case in cases] if about_today else [one for one, _ in told]
-    return np.stack([cells.read(one) for one in returns]), told[-1][1]
+    return np.stack([at.read(one) for one in returns]), told[-1][1]
 
 
 def _told(case: Case, annotations: Annotations | None, logbook: Logbook) -> tuple[Floats, Components]:
@@ -136,3 +118,12 @@ def _plain(
     expectation = np.where(n > 0, told / np.maximum(n, 1), expectation)
     parts = expected(Prior(float(np.std(returns[decided])), episodes.n_episodes, noise))
     return np.repeat(expectation[None], matters.n_policies, axis=0), parts
+
+
+def read(annotations: Any, policies: Mapping[str, AnyPolicy]) -> Annotations | None:
+    """The answers so far, the same for all policies."""
+    by_policy = read_answers(annotations, policies)
+    answers = next(iter(by_policy.values()))
+    if any(one is not answers for one in by_policy.values()):
+        raise OptionError("annotations: one answer serves all policies of a plan. Give one table for all of them.")
+    return answers

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,7 +35,7 @@ from semiope.models.places import Places
 from semiope.policies.cells import cells_of
 from semiope.policies.lookup import everything
 from semiope.policies.policy import AnyPolicy
-from semiope.repair.convert import leading_to
+from semiope.repair.convert import leading_to, turning_errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,40 +94,44 @@ class Matters:
         """What each policy's estimate has of the answer of each cell in all, (n_policies, n_cells)."""
         return self.own_mass + self.through
 
-    def mass_left(self, policies: Mapping[str, AnyPolicy], records: Records, modelled: Floats) -> Floats:
+    def mass_left(self, cases: Sequence[Case], modelled: Floats) -> Floats:
         """The same, where the model says no more than this share of each cell's answer: the rest was told."""
-        at = self._places(records)
-        found = self.own_mass.copy()
-        for k, case in enumerate(Case(records, policy, name) for name, policy in policies.items()):
-            found[k] += at.read(_passed_on(case, self._modelled(k, at, records, modelled)))
+        at, found = self.places(cases[0].records), self.own_mass.copy()
+        for k, (case, mass) in enumerate(zip(cases, self._masses(cases[0].records, modelled), strict=True)):
+            found[k] += at.read(_passed_on(case, mass))
         return found
 
-    def thin(self, policies: Mapping[str, AnyPolicy], records: Records) -> Floats:
-        """The variance that estimates by the model have because paths of the policy are thinly logged.
+    def counting_errors(self, cases: Sequence[Case]) -> Floats:
+        """The covariance of estimates by the model because what follows pairs was counted, (n_policies, n_policies).
 
-        The model's returns of a pair rest on all pairs through which the policy goes on. If of n episodes a share O
-        passes through a pair in the estimate, and it was logged k times, it adds O^2 / k of the variance of what
-        follows it at once; as much as pairs alone have of it if as many were logged as pass, O / n. What is more than
-        that is counted here.
+        If answers are about today's policy, that of what turns them to the policies. Else the model's returns of a pair
+        rest on all pairs through which the policy goes on. If of n episodes a share O passes through a pair in the
+        estimate, and it was logged k times, it adds O^2 / k of the variance of what follows it at once; as much as
+        pairs alone have of it if as many were logged as pass, O / n. What is more than that is counted here.
         """
-        at, n = self._places(records), records.episodes.n_episodes
-        counts, found = np.maximum(records.empirical.counts, 1.0), np.empty(self.n_policies)
-        for k, case in enumerate(Case(records, policy, name) for name, policy in policies.items()):
-            passing = resting_on(case, self._modelled(k, at, records, np.ones(len(at.step))))[1]
+        records = cases[0].records
+        masses, n = self._masses(records, np.ones(len(self.cells.step))), records.episodes.n_episodes
+        if cases[0].about_today:
+            return turning_errors(cases, masses)
+        counts, found = np.maximum(records.empirical.counts, 1.0), np.zeros((len(cases), len(cases)))
+        for k, (case, mass) in enumerate(zip(cases, masses, strict=True)):
+            passing = resting_on(case, mass)[1]
             each = records.innovations * np.maximum(passing**2 / counts - passing / n, 0.0)
-            found[k] = math.fsum(each.ravel())  # whatever the order of states
+            found[k, k] = math.fsum(each.ravel())  # whatever the order of states
         return found
 
-    def _places(self, records: Records) -> Places:
+    def places(self, records: Records) -> Places:
         """Where the cells lie in the model."""
         ids = records.empirical.mdp.actions.positions_of(self.logbook.actions)
         return Places(self.cells.step, self.cells.state, ids[self.cells.action])
 
-    def _modelled(self, policy: int, at: Places, records: Records, share: Floats) -> Floats:
-        """What an estimate has of answers that the model gives, (horizon, n_states, n_actions)."""
-        mass = np.zeros_like(records.behavior_returns)
-        mass[at] = self.own_mass[policy] * share
-        return mass
+    def _masses(self, records: Records, share: Floats) -> Iterator[Floats]:
+        """What each estimate has of answers of which the model gives a share, (horizon, n_states, n_actions)."""
+        at = self.places(records)
+        for own in self.own_mass:
+            mass = np.zeros_like(records.behavior_returns)
+            mass[at] = own * share
+            yield mass
 
     def values(self, policy: int, answers: Floats) -> Floats:
         """The estimate that each episode gives, if these are the answers of the cells."""

@@ -10,7 +10,8 @@ from semiope.data.episodes import Episodes, read_episodes
 from semiope.errors import OptionError
 from semiope.pipeline.inputs import read_policies
 from semiope.planning.blind import RATES
-from semiope.planning.planner import Planner, read
+from semiope.planning.knowledge import read
+from semiope.planning.planner import Planner
 from semiope.planning.questions import Cost, experts_of
 from semiope.planning.result import Plan
 from semiope.planning.wishes import Wishes

@@ -18,13 +18,12 @@ from semiope.data.asked import NEEDED, decoys_only, keys
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, count
-from semiope.models.case import Records
-from semiope.pipeline.inputs import read_answers
+from semiope.models.case import Case, Records
 from semiope.planning import stopping
 from semiope.planning.blind import Asked, decoys, guessed
 from semiope.planning.design import Choice, Design, Supply, choose
 from semiope.planning.goals import wanted
-from semiope.planning.knowledge import Knowledge, is_todays, learn, recorded
+from semiope.planning.knowledge import Knowledge, is_todays, learn, read, recorded
 from semiope.planning.matters import Matters, what_matters
 from semiope.planning.questions import Hand, costs, dealt, luck_of, supply_of, table_of, times_asked
 from semiope.planning.result import Plan, notes_on, sealed_table
@@ -97,10 +96,15 @@ class Planner:
     @cached_property
     def knowledge(self) -> Knowledge:
         """What logs and answers say."""
-        return learn(
-            self.matters, self.policies, self.annotations, self.records,
-            about_today=self.wishes.about_today, gamma=self.wishes.gamma, noise=self.wishes.noise,
-        )  # fmt: skip
+        return learn(self.matters, self.cases, self.annotations, self.wishes.gamma, self.wishes.noise)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """Each policy before the model counted from the logs; none if there is no such model."""
+        about_today = self.wishes.about_today
+        return (
+            [Case(self.records, one, name, about_today) for name, one in self.policies.items()] if self.records else []
+        )
 
     @cached_property
     def told(self) -> tuple[Integers, Integers]:
@@ -143,29 +147,37 @@ class Planner:
 
     def each_with(self, times: Floats) -> Design:
         """The same with so many answers in each cell: what was told no longer rests on the model."""
-        known, matters, records = self.knowledge, self.matters, self.records
+        known, matters = self.knowledge, self.matters
         found = Design.of(matters.mass, matters.cells, known.counts, known.parts, self.episodes.n_episodes, times)
-        if records is None or self.wishes.about_today or not times.any():
+        if not self.cases or self.wishes.about_today or not times.any():
             return found
-        return replace(found, mass=matters.mass_left(self.policies, records, found.modelled))
+        return replace(found, mass=matters.mass_left(self.cases, found.modelled))
 
     def remaining(self, times: Floats) -> Floats:
-        """The variance of each policy's value that remains with so many answers in each cell.
+        """The variance of each policy's value that remains with so many answers in each cell."""
+        return np.diag(self.covariance(times)).copy()
 
-        Also that of what the model has wrong because paths are thinly logged: all that lead there have it in common, so
-        that answers take it off as they do the level of pairs logged.
+    def covariance(self, times: Floats) -> Floats:
+        """The covariance of the policies' values that remains with so many answers in each cell.
+
+        Also that of what the model has wrong because it was counted. Where answers are about the policy, all that lead
+        to thinly logged paths have it in common, so that answers take it off as they do the level of pairs logged; what
+        turns answers about today's policy stays as it is.
         """
         design = self.each_with(times)
-        found: Floats = design.remaining() + self._thin * (1 - design.learnt) ** 2
+        open_ = 1.0 if self.wishes.about_today else (1 - design.learnt) ** 2
+        found: Floats = design.covariance() + open_ * self._counted
         return found
 
     @cached_property
-    def _thin(self) -> Floats:
-        """By how much paths that are thinly logged make what the model says of pairs logged worse than pairs alone."""
-        if self.records is None or self.wishes.about_today:
-            return np.zeros(self.matters.n_policies)
-        thin = self.matters.thin(self.policies, self.records)
-        return np.maximum(thin - replace(self.each, mass=self.matters.mass).before_logged, 0.0)
+    def _counted(self) -> Floats:
+        """The covariance that the model's counts add to what the design knows of."""
+        if not self.cases:
+            return np.zeros((self.matters.n_policies, self.matters.n_policies))
+        found = self.matters.counting_errors(self.cases)
+        if self.wishes.about_today:
+            return found
+        return np.maximum(found - np.diag(replace(self.each, mass=self.matters.mass).before_logged), 0.0)
 
     @cached_property
     def sampling(self) -> Floats:
@@ -176,7 +188,7 @@ class Planner:
     @cached_property
     def design(self) -> Design:
         """The design in which what the user wants is wanted."""
-        covariance = self.sampling + self.each.covariance()
+        covariance = self.sampling + self.covariance(self.each.times)
         rows = wanted(self.wishes.goal, (self.values[:-1] - self.values[-1]).mean(axis=1), covariance)
         return replace(self.each, mass=rows @ self.each.mass)
 
@@ -188,15 +200,15 @@ class Planner:
 
     def decisions(self) -> list[stopping.Decision]:
         """Each policy against today's; for a ranking, also against the next."""
-        first, values, names = self.each_with(np.zeros_like(self.each.times)), self.values, self.matters.names
-        now, before = self.remaining(self.each.times), self.remaining(first.times)
+        values, names = self.values, self.matters.names
+        now, before = self.covariance(self.each.times), self.covariance(np.zeros_like(self.each.times))
         found = [
-            stopping.decide(name, None, values[k] - values[-1], now[k], before[k], self.wishes.alpha)
+            stopping.decide(name, None, values[k] - values[-1], now[k, k], before[k, k], self.wishes.alpha)
             for k, name in enumerate(names)
         ]
         best_first = np.argsort(-values[:-1].mean(axis=1), kind="stable").tolist()
         for i, j in pairwise(best_first if self.wishes.goal == "ranking" else []):
-            r, r_first = (replace(one, mass=one.mass[[i]] - one.mass[[j]]).remaining()[0] for one in (self.each, first))
+            r, r_first = (float(one[i, i] + one[j, j] - 2 * one[i, j]) for one in (now, before))
             found.append(stopping.decide(names[i], names[j], values[i] - values[j], r, r_first, self.wishes.alpha))
         return found if self.tested else [one._replace(call=stopping.OPEN) for one in found]
 
@@ -386,12 +398,3 @@ class Planner:
     def _bound(self) -> list[BoundPolicy]:
         everywhere = cells_of(self.episodes, "state")
         return [policy.bind(self.logbook, everywhere, f"policy {name!r}") for name, policy in self.policies.items()]
-
-
-def read(annotations: Any, policies: Mapping[str, AnyPolicy]) -> Annotations | None:
-    """The answers so far, the same for all policies."""
-    by_policy = read_answers(annotations, policies)
-    answers = next(iter(by_policy.values()))
-    if any(one is not answers for one in by_policy.values()):
-        raise OptionError("annotations: one answer serves all policies of a plan. Give one table for all of them.")
-    return answers

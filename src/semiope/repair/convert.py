@@ -16,6 +16,7 @@ A pair that was never logged has no place in the model, and annotations of it st
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,9 @@ from semiope.models.case import Case
 from semiope.models.planning import Dynamics
 from semiope.models.residuals import predict
 from semiope.models.transitions import END
+
+# Less than this share of what hangs on any pair is nothing.
+TINY = 1e-12
 
 
 def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
@@ -70,10 +74,49 @@ def of_policy(case: Case, today: Floats) -> Floats:
 
 def leading_to(case: Case, mass: Floats) -> Floats:
     """How much of each of today's returns is in the sum of mass times D: `turned` the other way round."""
-    records, found = case.records, np.zeros_like(mass)
+    return _hanging_on(case, mass)[0]
+
+
+def _hanging_on(case: Case, mass: Floats) -> tuple[Floats, Floats]:
+    """How much of each of today's returns, and of what follows each pair, is in the sum of mass times D."""
+    records, found, passed = case.records, np.zeros_like(mass), np.zeros_like(mass)
     mdp = records.empirical.mdp
-    _forward(mdp.dynamics, records.empirical.counts, records.behavior, case.evaluation, mdp.gamma, mass, found)
+    _forward(mdp.dynamics, records.empirical.counts, records.behavior, case.evaluation, mdp.gamma, mass, found, passed)
+    return found, passed
+
+
+def turning_errors(cases: Sequence[Case], masses: Iterable[Floats]) -> Floats:
+    """The covariance of the policies' sums of mass times D, because what follows pairs was counted from few.
+
+    If g(s') is what a sum has of p(s'|s, a), that pair adds the variance of g(s') over how often it was logged; as for
+    `Records.innovations`, pairs lean on what all have in common as on two observations more.
+    """
+    records = cases[0].records
+    model, counts = records.empirical.mdp.dynamics, records.empirical.counts.ravel()
+    pair = np.repeat(np.arange(len(counts)), np.diff(model.offsets))
+    passing, around = np.zeros((len(cases), len(counts))), np.zeros((len(cases), len(pair)))
+    for k, (case, mass) in enumerate(zip(cases, masses, strict=True)):
+        weight = _hanging_on(case, mass)[1]
+        _following(model, weight, _worth(case), around[k])
+        passing[k] = weight.sum(axis=0).ravel()
+        around[k] -= np.bincount(pair, weights=model.prob * around[k], minlength=len(counts))[pair]
+    often = np.maximum(counts, 1.0)
+    squares = np.stack([np.bincount(pair, weights=model.prob * one**2, minlength=len(counts)) for one in around])
+    met = passing > TINY * passing.max(axis=1, initial=0.0, keepdims=True)
+    times = np.maximum((met * np.maximum(counts - 1, 0)).sum(axis=1), 1.0)
+    general = (often * squares / np.where(met, passing, np.inf) ** 2).sum(axis=1) / times
+    seen = around * np.sqrt(model.prob / (often[pair] + 1))
+    unseen = passing * np.sqrt(2 * general[:, None] / (often + 1) / often)
+    found: Floats = seen @ seen.T + unseen @ unseen.T
     return found
+
+
+def _worth(case: Case) -> Floats:
+    """d, (horizon, n_states), by the model."""
+    today = case.records.behavior_returns
+    change, policy = turned(case, today), case.evaluation[: len(today)]
+    found: Floats = ((policy - case.records.behavior) * today + policy * change).sum(axis=2)
+    return np.where(case.records.empirical.mdp.terminal, 0.0, found)
 
 
 @compiled
@@ -106,9 +149,19 @@ def _backward(
 
 @compiled
 def _forward(
-    model: Dynamics, counts: Floats, behavior: Floats, evaluation: Floats, gamma: float, mass: Floats, found: Floats
+    model: Dynamics,
+    counts: Floats,
+    behavior: Floats,
+    evaluation: Floats,
+    gamma: float,
+    mass: Floats,
+    found: Floats,
+    passed_on: Floats,
 ) -> None:
-    """Fill in what hangs on each of today's returns, (horizon, n_states, n_actions), if `mass` hangs on D."""
+    """Fill in what hangs on each of today's returns, (horizon, n_states, n_actions), if `mass` hangs on D.
+
+    `passed_on` takes what hangs on the d that follow each pair.
+    """
     horizon, n_states, n_actions = found.shape
     here, ahead = np.zeros(n_states), np.zeros(n_states)  # what hangs on d
     for t in range(horizon):
@@ -124,11 +177,26 @@ def _forward(
                 found[t, s, a] = here[s] * (policy[s, a] - behavior[s, a])
                 own = (mass[t, s, a] + here[s] * policy[s, a]) * counts[s, a] / (counts[s, a] + 1.0)
                 passed, pair = gamma * (own + behavior[s, a] * general), s * n_actions + a
+                passed_on[t, s, a] = passed
                 if passed != 0.0:
                     for i in range(model.offsets[pair], model.offsets[pair + 1]):
                         if model.following[i] != END:
                             ahead[model.following[i]] += model.prob[i] * passed
         here, ahead = ahead, here
+
+
+@compiled
+def _following(model: Dynamics, weight: Floats, worth: Floats, found: Floats) -> None:
+    """Fill in what each possible transition brings, if so much hangs on what follows its pair at each step."""
+    horizon, n_states, n_actions = weight.shape
+    for t in range(horizon - 1):
+        for s in range(n_states):
+            for a in range(n_actions):
+                if weight[t, s, a] != 0.0:
+                    pair = s * n_actions + a
+                    for i in range(model.offsets[pair], model.offsets[pair + 1]):
+                        if model.following[i] != END:
+                            found[i] += weight[t, s, a] * worth[t + 1, model.following[i]]
 
 
 def _authors(case: Case) -> Floats:
