@@ -16,6 +16,7 @@ from semiope.planning.planner import Planner
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 GAMMA = 0.99
+NAME = "flip-200-seed-0"
 
 
 def covariance(design: Design) -> Floats:
@@ -97,3 +98,7 @@ def told(policy: str, n: int = 200, *, taken: bool = False, std: float = 0.0) ->
 @cache
 def paths(n: int = 60, seed: int = 1) -> so.Episodes:
     return tree.tree(depth=3, reward_std=0.3).sample(n, seed=seed)
+
+
+def plan(budget: float | None = 40, **options: Any) -> so.Plan:
+    return so.plan(patients(), sepsis.world().policies[NAME], budget, **{"gamma": GAMMA, "least_gain": 0.0, **options})

@@ -10,9 +10,8 @@ import pytest
 
 import semiope as so
 from semiope.domains import sepsis, tree
-from tests.planning.cases import GAMMA, both, keys, patients, told
+from tests.planning.cases import GAMMA, NAME, both, keys, patients, told
 
-NAME = "flip-200-seed-0"
 TWO = ("optimal", NAME)
 
 

@@ -56,6 +56,17 @@ def test_variances_of_zero_leave_a_design_in_range() -> None:
     assert design.remaining()[0] == pytest.approx(1.4)
 
 
+def test_what_the_model_still_says_of_a_pair_falls_with_answers_about_it() -> None:
+    design = replace(random_design(6), noise=0.5, step=0.25)
+    assert len(design.variance) > 1
+    np.testing.assert_array_equal(design.modelled, 1.0)
+    times = np.where(design.pair == design.pair[0], 3.0, 0.0)
+    own = design.pair == design.pair[0]
+    told = 3.0 / (0.25 * 3.0 + 0.5) * np.count_nonzero(own)
+    expected = np.where(own, 1 / (1 + design.variance[design.pair[0]] * told), 1.0)
+    np.testing.assert_allclose(replace(design, times=times).modelled, expected)
+
+
 def supply(design: Design, seed: int, *, costs: bool = False) -> Supply:
     """A few questions for each cell, of a few episodes, those of a cell cheapest first."""
     rng = np.random.default_rng(seed)

@@ -17,10 +17,9 @@ from semiope.data.asked import read_asked, strangers
 from semiope.domains import sepsis
 from semiope.pipeline.evaluate import again
 from semiope.planning.files import batches
-from tests.planning.cases import GAMMA, both, patients, told
+from tests.planning.cases import GAMMA, NAME, both, patients, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
-NAME = "flip-200-seed-0"
 
 
 def plan(**options: Any) -> so.Plan:

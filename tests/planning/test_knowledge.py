@@ -19,10 +19,9 @@ from semiope.planning.planner import Planner
 from semiope.planning.wishes import Wishes
 from semiope.repair.convert import turned
 from tests.contract.worlds import N_ACTIONS, N_STATES, random_logs
-from tests.planning.cases import GAMMA, Floats, paths, patients, told
+from tests.planning.cases import GAMMA, NAME, Floats, paths, patients, told
 
 pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
-NAME = "flip-200-seed-0"
 
 
 def planner(policies: Any, annotations: so.Annotations | None = None, **options: Any) -> Planner:

@@ -23,6 +23,7 @@ from semiope.planning.knowledge import Knowledge
 from semiope.planning.matters import Matters
 from semiope.planning.questions import Hand, table_of
 from semiope.planning.stopping import FEW, Decision, Stop
+from semiope.planning.wishes import Wishes
 
 if TYPE_CHECKING:
     from semiope.planning.planner import Planner
@@ -194,30 +195,40 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
             f"{count(open_ones, 'question')} of earlier batches without an answer: taken as not asked, and asked again "
             "if still worth it."
         )
-    n_needed = int(np.count_nonzero(asked.kind == NEEDED))
-    if stop is None and not wishes.decoys:
+    if not np.ptp(planner.values[-1]):
         notes.append(
+            "all episodes have the same return: the logs do not say by how much answers may differ, and the errors "
+            "expected before there are some mean little."
+        )
+    return notes if stop is not None else notes + _on_asking(wishes, asked, guess)
+
+
+def _on_asking(wishes: Wishes, asked: Asked, guess: Guess) -> list[str]:
+    """What the questions give away, whom they need, and how many there are."""
+    n_needed = int(np.count_nonzero(asked.kind == NEEDED))
+    n_found, n_wanted = len(asked.row) - n_needed, n_decoys(wishes.decoys, n_needed)
+    if not wishes.decoys:
+        notes = [
             "experts are NOT blind: without decoys, every question is about something that a policy would do. "
             f"A reader of the questions alone names the policy's action in {guess.share:.0%} of them."
-        )
-    elif stop is None:
-        n_found = len(asked.row) - n_needed
-        notes.append(
+        ]
+    else:
+        notes = [
             f"{count(n_needed, 'question')} needed and {count(n_found, 'decoy')}; from the questions alone, a reader "
             f"guesses the action of {guess.policy!r} in {guess.share:.0%} of binary choices (by {guess.by}); one who "
             f"also knows what was done, in {guess.knowing:.0%}."
-        )
-        if n_found < n_decoys(wishes.decoys, n_needed):
-            notes.append(f"only {count(n_found, 'decoy')} of {n_decoys(wishes.decoys, n_needed):,} could be found.")
+        ]
+        if n_found < n_wanted:
+            notes.append(f"only {count(n_found, 'decoy')} of {n_wanted:,} could be found.")
         if guess.share > BLIND:
             notes.append(
                 f"experts are hardly blind: that is above {BLIND:.0%}. Ask fewer at a time, or raise `decoys`."
             )
-    if stop is None and wishes.about == "policy":
+    if wishes.about == "policy":
         notes.append(
             "answers about returns under the policy itself need experts who know it; about usual care, they need not."
         )
-    if stop is None and n_needed == wishes.most_needed:
+    if n_needed == wishes.most_needed:
         notes.append(
             f"at most {wishes.per_expert} for each expert: this batch ends with {n_needed:,} needed questions."
         )
