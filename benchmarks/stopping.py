@@ -1,10 +1,11 @@
 """How often studies that stop by their own rule decide wrongly, and how many questions they ask.
 
     python benchmarks/stopping.py [--studies 500] [--episodes 1000] [--noise 0.2] [--budget 400] [--batch 25] [--jobs 2]
+                                  [--about policy|behavior]
 
 Each study draws a dataset of the sepsis world and one of its 26 policies, plans in batches, lets a simulated expert
-answer, and goes on until the plan says stop. Prints how many ended for which reason, the share of wrong calls with its
-standard error, and the mean number of questions beside the budget.
+answer for the policy or for usual care, and goes on until the plan says stop. Prints how many ended for which reason,
+the share of wrong calls with its standard error, and the mean number of questions beside the budget.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ class Study(NamedTuple):
     questions: int
 
 
-def conducted(number: int, *, episodes: int, noise: float, budget: int, batch: int, alpha: float) -> Study:
+def conducted(number: int, *, episodes: int, noise: float, budget: int, batch: int, alpha: float, about: str) -> Study:
     """Plan and ask until the plan says stop."""
     world = sepsis.world()
     logs = world.sample(episodes, seed=SEED, first=episodes * number)
     name = list(world.policies)[int(np.random.default_rng([SEED, number]).integers(len(world.policies)))]
     policy = world.policies[name]
-    told = world.annotate(logs, policy, annotators=so.Annotator(std=noise), of_action_taken=True, seed=number)
+    spoken_of = policy if about == "policy" else world.behavior
+    told = world.annotate(logs, spoken_of, annotators=so.Annotator(std=noise), of_action_taken=True, seed=number)
     with quietly():
-        plan = so.plan(logs, {name: policy}, budget, batch=batch, gamma=world.mdp.gamma, alpha=alpha)
+        plan = so.plan(logs, {name: policy}, budget, batch=batch, gamma=world.mdp.gamma, alpha=alpha, about=about)
         while plan.stop is None:
             plan = plan.next(plan.answers(told))
     better = world.mdp.value(policy) > world.mdp.value(world.behavior)
@@ -55,8 +57,9 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--noise", type=float, default=0.2)
     parser.add_argument("--alpha", type=float, default=0.05)
+    parser.add_argument("--about", choices=("policy", "behavior"), default="policy")
     options = parser.parse_args()
-    chosen = {name: getattr(options, name) for name in ("episodes", "noise", "budget", "batch", "alpha")}
+    chosen = {name: getattr(options, name) for name in ("episodes", "noise", "budget", "batch", "alpha", "about")}
     with ProcessPoolExecutor(options.jobs) as pool:
         found = list(pool.map(partial(conducted, **chosen), range(options.studies), chunksize=5))
     for reason, times in Counter(one.reason for one in found).items():
