@@ -16,6 +16,7 @@ from semiope.models.planning import rest
 from semiope.models.residuals import Prior, expected
 from semiope.planning.matters import at_steps_logged
 from semiope.planning.planner import Planner
+from semiope.planning.stopping import decide
 from semiope.planning.wishes import Wishes
 from semiope.repair.convert import turned
 from tests.contract.worlds import N_ACTIONS, N_STATES, random_logs
@@ -350,22 +351,49 @@ def test_answers_take_off_what_thin_paths_leave_open() -> None:
     assert after < 0.3 * before
 
 
-def test_what_turns_answers_about_usual_care_stays_open_whatever_is_answered() -> None:
+def test_what_turns_answers_about_usual_care_stays_open_however_much_is_answered() -> None:
     """Even with every answer, exact, the model says what follows; differences of policies have less of it."""
     policies = {name: sepsis.world().policies[name] for name in (NAME, "optimal")}
-    everything = told("behavior", std=0.0)
-    found = planner(policies, everything, about="behavior", goal="ranking")
-    answered = found.each.remaining(np.full_like(found.each.times, 1e6))
-    turning = found.matters.counting_errors(found.cases)
-    left = found.covariance(np.full_like(found.each.times, 1e6))
-    assert answered.max() < 0.05 * np.diag(turning).min()
-    np.testing.assert_allclose(left, turning, rtol=0.1)
+    found = planner(policies, told("behavior"), about="behavior", goal="ranking")
+    often = np.full_like(found.each.times, 1e6)
+    assert found.knowledge.told is not None
+    turning = found.matters.counting_errors(found.cases, found.knowledge.told)
+    assert found.each.remaining(often).max() < 0.05 * np.diag(turning).min()
+    np.testing.assert_allclose(found.covariance(often), turning, rtol=0.1)
     assert 0 < turning[0, 1] < np.sqrt(turning[0, 0] * turning[1, 1])
+    now, before = found.covariance(found.each.times), found.covariance(np.zeros_like(found.each.times))
+    better = int(np.argmax(found.estimates()))
+    weights = np.array([1.0, -1.0]) if better == 0 else np.array([-1.0, 1.0])
+    difference = found.values[better] - found.values[1 - better]
+    left, first = (float(weights @ one @ weights) for one in (now, before))
+    names = found.matters.names
+    expected = decide(names[better], names[1 - better], difference, left, first, 0.05)
+    assert (found.decisions()[-1].low, found.decisions()[-1].high) == pytest.approx((expected.low, expected.high))
+
+
+def test_where_answers_say_what_nobody_did_brings_turning_adds_what_leads_there() -> None:
+    """By the model alone, what was never done is worth as much as its state, and turning would add nothing."""
+    n, rng = 60, np.random.default_rng(3)
+    fork = rng.integers(1, 3, n)
+    episodes = so.Episodes.from_arrays(
+        episode=np.repeat(np.arange(n), 2), step=np.tile([0, 1], n),
+        state=np.column_stack([np.zeros(n, int), fork]).ravel(),
+        action=np.column_stack([rng.integers(0, 2, n), np.zeros(n, int)]).ravel(), reward=np.zeros(2 * n),
+    )  # fmt: skip
+    policy = so.Policy.from_table([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    here = np.flatnonzero(fork == 1)
+    pays = so.Annotations.from_arrays(
+        episode=here, step=np.ones(len(here), int), action=np.ones(len(here), int), value=np.ones(len(here))
+    )
+    found = so.plan(episodes, policy, 100, annotations=pays, about="behavior", decoys=0, least_gain=0).planner
+    left = found.remaining(found.each.times)[0] - found.each.remaining()[0]
+    # One half, known from thirty, for the half of episodes in which the first action was another.
+    assert left == pytest.approx(0.25 / 30 / 4, rel=0.4)
 
 
 def test_errors_claimed_for_usual_care_are_those_of_estimates() -> None:
-    """Exact answers to every question: what was claimed lies within 40% of the errors of 26 policies on 12 datasets."""
-    world, off, claimed = sepsis.world(), [], []
+    """Exact answers to every question, 26 policies, 12 datasets: within a quarter, and not without what turns them."""
+    world, off, claimed, sampling = sepsis.world(), [], [], []
     truth = np.array([world.mdp.value(policy) for policy in world.policies.values()])
     for seed in range(12):
         episodes = world.sample(500, seed=seed)
@@ -373,5 +401,7 @@ def test_errors_claimed_for_usual_care_are_those_of_estimates() -> None:
         found = Planner(episodes, world.policies, world.annotate(episodes, world.behavior), wishes)
         off.append(found.estimates() - truth)
         claimed.append(found.errors(found.each.times))
+        sampling.append(found.values[:-1].var(axis=1) / 500 + found.each.remaining())
     true = np.sqrt(np.mean(np.square(off)))
-    assert 0.6 * true < np.sqrt(np.mean(claimed)) < 1.4 * true
+    assert 0.75 * true < np.sqrt(np.mean(claimed)) < 1.25 * true
+    assert np.sqrt(np.mean(sampling)) < 0.75 * true

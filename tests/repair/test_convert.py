@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import semiope as so
+from semiope._arrays import frozen
 from semiope.domains import sepsis, tree
 from semiope.domains.world import World
 from semiope.models.case import Case, Records
 from semiope.models.residuals import predict
-from semiope.repair.convert import convert, leading_to, turned, turning_errors
+from semiope.repair.convert import convert, leading_to, turned, turning_errors, what_follows_brings
 from tests.estimate.test_sepsis_golden import annotate, assert_golden, dataset, policy_of
 from tests.models.test_tabular import dense
 from tests.repair.measure import rmse
@@ -172,44 +173,108 @@ def test_what_hangs_on_returns_is_the_conversion_the_other_way_round(seed: int) 
     assert np.sum(mass * change) == pytest.approx(np.sum(leading_to(case, mass) * returns), abs=1e-12)
 
 
-def forking(n: int, seed: int) -> Records:
+def forking(n: int, seed: int, n_cut: int = 0) -> Records:
     """Whatever is done first leads to state 1 or 2 by chance; in state 1 the second action pays 1, all else nothing.
 
-    In each of them, the second is taken every other time.
+    In each of them, the second is taken every other time. `n_cut` more come to the first state when time is up.
     """
     rng = np.random.default_rng(seed)
     first, fork = rng.integers(0, 2, n), rng.integers(1, 3, n)
     second = np.where(fork == 1, np.cumsum(fork == 1), np.cumsum(fork == 2)) % 2
+    more = np.arange(n_cut) % 2
+    state = np.concatenate([np.column_stack([np.zeros(n, int), fork]), np.tile([3, 0], (n_cut, 1))])
+    action = np.concatenate([np.column_stack([first, second]), np.column_stack([more, more])])
     episodes = so.Episodes.from_arrays(
-        episode=np.repeat(np.arange(n), 2), step=np.tile([0, 1], n),
-        state=np.column_stack([np.zeros(n, int), fork]).ravel(), action=np.column_stack([first, second]).ravel(),
-        reward=np.column_stack([np.zeros(n), (fork == 1) & (second == 1)]).ravel().astype(float),
+        episode=np.repeat(np.arange(n + n_cut), 2), step=np.tile([0, 1], n + n_cut), state=state.ravel(),
+        action=action.ravel(), reward=((state == 1) & (action == 1)).ravel().astype(float),
     )  # fmt: skip
     return Records(episodes, (0, 1), 0.9)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_follows_brings_what_sums_change_by(seed: int) -> None:
+    """For each probability in the model, by a small change of it; gamma 0.5, a policy per step, final states."""
+    records, rng = Records(random_logs(seed), (0, 1, 2), 0.5), np.random.default_rng(seed)
+    mdp = records.empirical.mdp
+    case = Case(records, mdp.policy(rng.dirichlet(np.ones(3), size=(mdp.horizon, mdp.n_states))), "p", True)
+    today, mass = rng.normal(size=(2, *records.behavior_returns.shape))
+    brings, passing = what_follows_brings(case, mass, today)
+    prob, change = mdp.dynamics.prob, []
+    for i in range(len(prob)):
+        both = []
+        for shift in (1e-4, -1e-4):
+            vars(mdp)["dynamics"] = mdp.dynamics._replace(
+                prob=frozen(np.where(np.arange(len(prob)) == i, prob + shift, prob))
+            )
+            both.append(np.sum(mass * turned(case, today)))
+        change.append((both[0] - both[1]) / 2e-4)
+    assert np.abs(brings).max() > 0.01
+    np.testing.assert_allclose(brings, change, atol=1e-6)
+    assert passing.shape == (mdp.n_states * 3,)
+
+
+ALWAYS, HALF, NEVER = ([[0.5, 0.5], [1 - share, share], [0.5, 0.5]] for share in (1.0, 0.75, 0.0))
+
+
 def test_what_turning_adds_is_what_it_scatters_by() -> None:
-    """Two policies, of which one gains half as much: variances and covariance over 400 datasets, to a sixth."""
-    always, half = np.array([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]])
+    """Policies that gain, gain half as much, and lose: variances and covariances over 400 datasets, to a sixth."""
     mass = np.zeros((2, 3, 2))
     mass[0, 0] = 0.3, 0.7
     sums, claimed = [], []
     for seed in range(400):
         records = forking(60, seed)
-        cases = [Case(records, so.Policy.from_table(probs), "p", True) for probs in (always, half)]
+        cases = [Case(records, so.Policy.from_table(probs), "p", True) for probs in (ALWAYS, HALF, NEVER)]
         # Today's returns as they are, so that hardly anything varies but how often each state followed.
         today = np.zeros((2, 3, 2))
         today[1, 1, 1] = 1.0
         sums.append([np.sum(mass * turned(case, today)) for case in cases])
-        claimed.append(turning_errors(cases, [mass, mass]))
-    np.testing.assert_allclose(np.mean(claimed, axis=0), np.cov(np.transpose(sums)), rtol=1 / 6)
-    assert np.mean(claimed, axis=0)[0, 1] == pytest.approx(np.mean(claimed, axis=0)[0, 0] / 2, rel=0.05)
+        claimed.append(turning_errors(cases, [mass] * 3, today))
+    seen = np.cov(np.transpose(sums))
+    assert seen[0, 2] < 0 < seen[0, 1]
+    np.testing.assert_allclose(np.mean(claimed, axis=0), seen, rtol=1 / 6, atol=seen.max() / 20)
+    assert np.linalg.eigvalsh(np.mean(claimed, axis=0)).min() > -1e-12
+
+
+def test_of_pairs_seen_once_something_is_expected() -> None:
+    """Ten states, of which each action was taken once, lead to one of two by chance: nothing varies within a pair."""
+    n, rng = 20, np.random.default_rng(0)
+    fork = rng.integers(0, 2, n)
+    second = np.where(fork == 0, np.cumsum(fork == 0), np.cumsum(fork == 1)) % 2
+    episodes = so.Episodes.from_arrays(
+        episode=np.repeat(np.arange(n), 2), step=np.tile([0, 1], n),
+        state=np.column_stack([2 + np.arange(n) // 2, fork]).ravel(),
+        action=np.column_stack([np.arange(n) % 2, second]).ravel(), reward=np.zeros(2 * n),
+    )  # fmt: skip
+    records = Records(episodes, (0, 1), 1.0)
+    tables = ([[1 - share, share]] + [[0.5, 0.5]] * 11 for share in (1.0, 0.0))
+    cases = [Case(records, so.Policy.from_table(table), "p", True) for table in tables]
+    mass, today = np.zeros((2, 12, 2)), np.zeros((2, 12, 2))
+    mass[0, 2:], today[1, 0, 1] = 1 / n, 1.0
+    # A gain or a loss of about 1/2 in every other episode, of 20: a quarter of a quarter over 20.
+    found = turning_errors(cases, [mass, mass], today)
+    np.testing.assert_allclose(found, np.array([[1, -1], [-1, 1]]) / 320, rtol=0.3)
+
+
+def test_what_followed_is_not_known_where_episodes_were_cut() -> None:
+    """Episodes that come to a state when time is up say nothing of where it leads."""
+    whole, cut, found = forking(40, 1), forking(40, 1, n_cut=100), []
+    for records in (whole, cut):
+        np.testing.assert_array_equal(records.followed[0], whole.empirical.counts[0])
+        np.testing.assert_array_equal(records.followed[1:3], 0)
+        n_states = records.empirical.mdp.n_states
+        case = Case(records, so.Policy.from_table([*ALWAYS, [0.5, 0.5]][:n_states]), "p", True)
+        mass, today = np.zeros((2, n_states, 2)), np.zeros((2, n_states, 2))
+        mass[0, 0], today[1, 1, 1] = 0.5, 1.0
+        found.append(turning_errors([case], [mass], today)[0, 0])
+    assert cut.empirical.counts[0].sum() == 140
+    assert found[1] == pytest.approx(found[0], rel=0.1)
 
 
 def test_where_nothing_is_left_to_chance_turning_adds_nothing() -> None:
     world, _, records = everything_logged()
     case = Case(records, world.policies["always-y"], "always-y", True)
-    assert turning_errors([case], [np.ones_like(records.behavior_returns)])[0, 0] == pytest.approx(0, abs=1e-20)
+    found = turning_errors([case], [np.ones_like(records.behavior_returns)], records.behavior_returns)
+    assert found[0, 0] == pytest.approx(0, abs=1e-20)
 
 
 def test_on_sepsis_it_brings_the_estimate_closer() -> None:

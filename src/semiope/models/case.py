@@ -14,7 +14,7 @@ from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import AlignedAnnotations, Logbook
 from semiope.errors import OptionError, SchemaError
-from semiope.models.empirical import Empirical, empirical_mdp
+from semiope.models.empirical import Empirical, empirical_mdp, successors
 from semiope.models.places import Places, places_of_answers, places_of_rows
 from semiope.models.residuals import Prior
 from semiope.models.study import Outcomes, Study
@@ -46,6 +46,15 @@ class Records:
     def empirical(self) -> Empirical:
         """The model: pairs never logged are not available in it."""
         return empirical_mdp(self.episodes, actions=self.other_actions, gamma=self.gamma, horizon=self.horizon)
+
+    @cached_property
+    def followed(self) -> Floats:
+        """How often it is known what followed each pair, (n_states, n_actions): not where an episode was cut."""
+        decided, counts = np.flatnonzero(self.rows.action >= 0), self.empirical.counts
+        known, _ = successors(self.episodes, decided, self.empirical.mdp.horizon, "unknown")
+        at = self.rows.part(decided[known])
+        pair = at.state.astype(np.int64) * counts.shape[1] + at.action
+        return np.bincount(pair, minlength=counts.size).astype(np.float64).reshape(counts.shape)
 
     @cached_property
     def other_actions(self) -> list[Any]:

@@ -62,7 +62,7 @@ def empirical_mdp(
     pair = episodes.state[decided].astype(np.int64) * n_actions + episodes.action[decided]
     counts = np.bincount(pair, minlength=n_states * n_actions).astype(np.float64)
     mean, std = _rewards(pair, episodes.reward[decided], counts)
-    followed, following = _successors(episodes, decided, steps, truncated)
+    followed, following = successors(episodes, decided, steps, truncated)
     seen, with_successor = counts > 0, np.bincount(pair[followed], minlength=len(counts))
     followed_code, times = np.unique(pair[followed] * (n_states + 1) + following[followed] + 1, return_counts=True)
     entry_pair, next_state = np.divmod(followed_code, n_states + 1)
@@ -127,7 +127,7 @@ def _rewards(pair: Integers, reward: Floats, counts: Floats) -> tuple[Floats, Fl
     return unit * mean, unit * np.sqrt(square)
 
 
-def _successors(episodes: Episodes, decided: Integers, horizon: int, truncated: str) -> tuple[Booleans, Integers]:
+def successors(episodes: Episodes, decided: Integers, horizon: int, truncated: str) -> tuple[Booleans, Integers]:
     """For each decision whether what followed is known, and the next state or END."""
     ends = episodes.offsets[1:] - 1
     following = np.append(episodes.state[1:].astype(np.int64), END)

@@ -32,13 +32,15 @@ SAME = 1e-9
 class Knowledge:
     """Answers expected in each cell by each policy, (n_policies, n_cells), and the variances of what they miss.
 
-    `counts` is how often each pair was logged, `times` how often each cell was answered.
+    `counts` is how often each pair was logged, `times` how often each cell was answered; `told` the returns of what
+    answers speak of, (horizon, n_states, n_actions), if there is a model.
     """
 
     answers: Floats
     parts: Components
     counts: Floats
     times: Floats
+    told: Floats | None
 
 
 def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, noise: float | None) -> Records | str:
@@ -75,8 +77,12 @@ def learn(
     """Fit the annotation model to logs and answers; without a case for each policy, take plain means."""
     episodes, aligned = matters.logbook.episodes, matters.logbook.annotations
     counts = count_actions(cells_of(episodes, "state"), episodes.action, len(matters.logbook.actions))
-    answers, parts = _modelled(matters, cases, annotations) if cases else _plain(matters, aligned, gamma, noise)
-    return Knowledge(answers, parts, counts, _times(matters, aligned))
+    told = None
+    if cases:
+        answers, parts, told = _modelled(matters, cases, annotations)
+    else:
+        answers, parts = _plain(matters, aligned, gamma, noise)
+    return Knowledge(answers, parts, counts, _times(matters, aligned), told)
 
 
 def _times(matters: Matters, aligned: AlignedAnnotations) -> Floats:
@@ -86,12 +92,15 @@ def _times(matters: Matters, aligned: AlignedAnnotations) -> Floats:
     return np.bincount(cell[cell >= 0], minlength=len(matters.cells.step)).astype(np.float64)
 
 
-def _modelled(matters: Matters, cases: list[Case], annotations: Annotations | None) -> tuple[Floats, Components]:
-    at, about_today = matters.places(cases[0].records), cases[0].about_today
+def _modelled(
+    matters: Matters, cases: list[Case], annotations: Annotations | None
+) -> tuple[Floats, Components, Floats]:
+    at = matters.places(cases[0].records)
     # Answers about today's policy say the same whichever policy they are turned to.
-    told = [_told(case, annotations, matters.logbook) for case in (cases[:1] if about_today else cases)]
-    returns = [of_policy(case, told[0][0]) for case in cases] if about_today else [one for one, _ in told]
-    return np.stack([at.read(one) for one in returns]), told[-1][1]
+    spoken_of = cases[:1] if cases[0].about_today else cases
+    told = [_told(case, annotations, matters.logbook) for case in spoken_of]
+    returns = [of_policy(case, told[0][0]) for case in cases] if cases[0].about_today else [one for one, _ in told]
+    return np.stack([at.read(one) for one in returns]), told[-1][1], told[0][0]
 
 
 def _told(case: Case, annotations: Annotations | None, logbook: Logbook) -> tuple[Floats, Components]:

@@ -165,16 +165,15 @@ class Planner:
         turns answers about today's policy stays as it is.
         """
         design = self.each_with(times)
-        open_ = 1.0 if self.wishes.about_today else (1 - design.learnt) ** 2
-        found: Floats = design.covariance() + open_ * self._counted
-        return found
+        left = 1.0 if self.wishes.about_today else (1 - design.learnt) ** 2
+        return design.covariance() + left * self._counted
 
     @cached_property
     def _counted(self) -> Floats:
         """The covariance that the model's counts add to what the design knows of."""
-        if not self.cases:
-            return np.zeros((self.matters.n_policies, self.matters.n_policies))
-        found = self.matters.counting_errors(self.cases)
+        if self.knowledge.told is None:
+            return np.zeros_like(self.sampling)
+        found = self.matters.counting_errors(self.cases, self.knowledge.told)
         if self.wishes.about_today:
             return found
         return np.maximum(found - np.diag(replace(self.each, mass=self.matters.mass).before_logged), 0.0)
@@ -208,7 +207,7 @@ class Planner:
         ]
         best_first = np.argsort(-values[:-1].mean(axis=1), kind="stable").tolist()
         for i, j in pairwise(best_first if self.wishes.goal == "ranking" else []):
-            r, r_first = (float(one[i, i] + one[j, j] - 2 * one[i, j]) for one in (now, before))
+            r, r_first = (max(float(one[i, i] + one[j, j] - 2 * one[i, j]), 0.0) for one in (now, before))
             found.append(stopping.decide(names[i], names[j], values[i] - values[j], r, r_first, self.wishes.alpha))
         return found if self.tested else [one._replace(call=stopping.OPEN) for one in found]
 
@@ -220,9 +219,8 @@ class Planner:
     @cached_property
     def n_wild(self) -> int:
         """How many answers lie farther beyond all returns that were logged than these lie apart."""
-        returns = self.episodes.returns_to_go(self.wishes.gamma)
+        returns, value = self.episodes.returns_to_go(self.wishes.gamma), self.logbook.annotations.value
         low, high = float(returns.min()), float(returns.max())
-        value = self.logbook.annotations.value
         return int(np.count_nonzero((value < 2 * low - high) | (value > 2 * high - low)))
 
     def continued(self, annotations: Any, earlier: Sequence[pa.Table]) -> Plan:
@@ -331,9 +329,11 @@ class Planner:
         if self._width(chosen) <= wishes.target_width:
             chosen = self.next_questions(math.inf).question
         if self._width(chosen) > wishes.target_width:
+            turned = ", by which answers are also turned to the policies" if wishes.about_today else ""
             raise OptionError(
                 f"target_width: with all {count(len(chosen), 'question')} that can be asked, intervals would still be "
-                f"{self._width(chosen):.3g} wide, because the episodes are a sample. Log more, or take a wider target."
+                f"{self._width(chosen):.3g} wide, because the episodes are a sample{turned}. Log more, or take a wider "
+                "target."
             )
         low, high = 0, len(chosen)
         while low < high:

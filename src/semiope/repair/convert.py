@@ -85,38 +85,43 @@ def _hanging_on(case: Case, mass: Floats) -> tuple[Floats, Floats]:
     return found, passed
 
 
-def turning_errors(cases: Sequence[Case], masses: Iterable[Floats]) -> Floats:
+def turning_errors(cases: Sequence[Case], masses: Iterable[Floats], today: Floats) -> Floats:
     """The covariance of the policies' sums of mass times D, because what follows pairs was counted from few.
 
-    If g(s') is what a sum has of p(s'|s, a), that pair adds the variance of g(s') over how often it was logged; as for
-    `Records.innovations`, pairs lean on what all have in common as on two observations more.
+    If g(s') is what a sum has of p(s'|s, a), that pair adds the variance of g(s') over the n times that it was seen
+    what followed. Of few, little of that variance is seen: pairs lean, as on two observations more, on what g varies by
+    around its mean in each pair and, as far as pairs were seen once, in all, for the share of decisions that passes.
+
+    `today` are returns of today's policy as logs and answers have them.
     """
     records = cases[0].records
-    model, counts = records.empirical.mdp.dynamics, records.empirical.counts.ravel()
-    pair = np.repeat(np.arange(len(counts)), np.diff(model.offsets))
-    passing, around = np.zeros((len(cases), len(counts))), np.zeros((len(cases), len(pair)))
+    prob, offsets = records.empirical.mdp.dynamics.prob, records.empirical.mdp.dynamics.offsets
+    seen = records.followed.ravel()
+    pair, n = np.repeat(np.arange(len(seen)), np.diff(offsets)), np.maximum(seen, 1.0)
+    around, passing = np.zeros((len(cases), len(pair))), np.zeros((len(cases), len(seen)))
+    within, overall = np.zeros_like(around), np.zeros_like(around)
     for k, (case, mass) in enumerate(zip(cases, masses, strict=True)):
-        weight = _hanging_on(case, mass)[1]
-        _following(model, weight, _worth(case), around[k])
-        passing[k] = weight.sum(axis=0).ravel()
-        around[k] -= np.bincount(pair, weights=model.prob * around[k], minlength=len(counts))[pair]
-    often = np.maximum(counts, 1.0)
-    squares = np.stack([np.bincount(pair, weights=model.prob * one**2, minlength=len(counts)) for one in around])
-    met = passing > TINY * passing.max(axis=1, initial=0.0, keepdims=True)
-    times = np.maximum((met * np.maximum(counts - 1, 0)).sum(axis=1), 1.0)
-    general = (often * squares / np.where(met, passing, np.inf) ** 2).sum(axis=1) / times
-    seen = around * np.sqrt(model.prob / (often[pair] + 1))
-    unseen = passing * np.sqrt(2 * general[:, None] / (often + 1) / often)
-    found: Floats = seen @ seen.T + unseen @ unseen.T
+        brings, passing[k] = what_follows_brings(case, mass, today)
+        around[k] = brings - np.bincount(pair, weights=prob * brings, minlength=len(seen))[pair]
+        met = (passing[k] > TINY * passing[k].max(initial=0.0)) & (seen > 0)
+        each, known = np.where(met, passing[k], np.inf)[pair], max(float(np.sum(met * (n - 1))), 1.0)
+        within[k] = around[k] / each * np.sqrt(prob * n[pair] / known)
+        times, once = max(float(np.sum(met * n)), 1.0), float(np.sum(met & (seen == 1)))
+        weight = met[pair] * prob * n[pair] / times
+        overall[k] = np.sqrt(weight * once / times) * (brings / each - np.sum(weight * brings / each))
+    general = within @ within.T + overall @ overall.T
+    own, leaning = around * np.sqrt(prob / (n[pair] + 1)), passing / np.sqrt(n * (n + 1))
+    found: Floats = own @ own.T + 2 * general * (leaning @ leaning.T)
     return found
 
 
-def _worth(case: Case) -> Floats:
-    """d, (horizon, n_states), by the model."""
-    today = case.records.behavior_returns
-    change, policy = turned(case, today), case.evaluation[: len(today)]
-    found: Floats = ((policy - case.records.behavior) * today + policy * change).sum(axis=2)
-    return np.where(case.records.empirical.mdp.terminal, 0.0, found)
+def what_follows_brings(case: Case, mass: Floats, today: Floats) -> tuple[Floats, Floats]:
+    """What the sum of mass times D has of each probability in the model, and how much hangs on each pair in all."""
+    mdp, policy = case.records.empirical.mdp, case.evaluation
+    worth = ((policy - case.records.behavior) * today + policy * turned(case, today)).sum(axis=2)
+    passed, brings = _hanging_on(case, mass)[1], np.zeros(len(mdp.dynamics.prob))
+    _following(mdp.dynamics, passed, np.where(mdp.terminal, 0.0, worth), brings)
+    return brings, passed[:-1].sum(axis=0).ravel()
 
 
 @compiled
