@@ -38,11 +38,11 @@ def test_default_intervals_cover_and_lights_are_red_where_they_do_not(world: str
         assert np.all(by_name[name][failing, 1] > 0.95)
 
 
-def test_studies_that_stop_by_their_own_rule_seldom_decide_wrongly() -> None:
+@pytest.mark.parametrize("about", ["policy", "behavior"])
+def test_studies_that_stop_by_their_own_rule_seldom_decide_wrongly(about: str) -> None:
     stopping = study("stopping")
-    found = [
-        stopping.conducted(number, episodes=400, noise=0.2, budget=200, batch=20, alpha=0.05) for number in range(16)
-    ]
+    options = {"episodes": 400, "noise": 0.2, "budget": 200, "batch": 20, "alpha": 0.05, "about": about}
+    found = [stopping.conducted(number, **options) for number in range(16)]
     assert {one.reason for one in found} <= {"settled", "budget", "gain"}
     wrong = [one.call == "better" and not one.better for one in found]
     assert np.mean(wrong) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / len(found))
