@@ -50,11 +50,15 @@ class Records:
     @cached_property
     def followed(self) -> Floats:
         """How often it is known what followed each pair, (n_states, n_actions): not where an episode was cut."""
-        decided, counts = np.flatnonzero(self.rows.action >= 0), self.empirical.counts
+        decided = np.flatnonzero(self.rows.action >= 0)
         known, _ = successors(self.episodes, decided, self.empirical.mdp.horizon, "unknown")
-        at = self.rows.part(decided[known])
+        return self._by_pair(self.rows.part(decided), known.astype(np.float64))
+
+    def _by_pair(self, at: Places, values: Floats) -> Floats:
+        """Sums by pair, (n_states, n_actions)."""
+        counts = self.empirical.counts
         pair = at.state.astype(np.int64) * counts.shape[1] + at.action
-        return np.bincount(pair, minlength=counts.size).astype(np.float64).reshape(counts.shape)
+        return np.bincount(pair, weights=values, minlength=counts.size).astype(np.float64).reshape(counts.shape)
 
     @cached_property
     def other_actions(self) -> list[Any]:
@@ -122,8 +126,7 @@ class Records:
         after = self.rows.part(following)
         ahead = np.where(goes_on, self.behavior_values[after.step, after.state], 0.0)
         off = self.episodes.reward[here] + self.gamma * ahead - at.read(self.behavior_returns)
-        pair = at.state.astype(np.int64) * counts.shape[1] + at.action
-        squares = np.bincount(pair, weights=off * off, minlength=counts.size).reshape(counts.shape)
+        squares = self._by_pair(at, off * off)
         general = math.fsum(squares.ravel()) / max(float(np.maximum(counts - 1, 0).sum()), 1.0)
         found: Floats = (squares + 2 * general) / (np.maximum(counts - 1, 0) + 2)
         return found

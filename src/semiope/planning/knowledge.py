@@ -32,7 +32,7 @@ SAME = 1e-9
 class Knowledge:
     """Answers expected in each cell by each policy, (n_policies, n_cells), and the variances of what they miss.
 
-    `counts` is how often each pair was logged, `times` how often each cell was answered; `told` the returns of what
+    `counts` is how often each pair was logged, `times` how often each cell was answered; `returns` those of what
     answers speak of, (horizon, n_states, n_actions), if there is a model.
     """
 
@@ -40,7 +40,7 @@ class Knowledge:
     parts: Components
     counts: Floats
     times: Floats
-    told: Floats | None
+    returns: Floats | None
 
 
 def recorded(logbook: Logbook, policies: Mapping[str, AnyPolicy], gamma: float, noise: float | None) -> Records | str:

@@ -101,7 +101,7 @@ class Matters:
             found[k] += at.read(_passed_on(case, mass))
         return found
 
-    def counting_errors(self, cases: Sequence[Case], told: Floats) -> Floats:
+    def counting_errors(self, cases: Sequence[Case], returns: Floats) -> Floats:
         """The covariance of estimates by the model because what follows pairs was counted, (n_policies, n_policies).
 
         If answers are about today's policy, that of what turns them to the policies. Else the model's returns of a pair
@@ -109,12 +109,12 @@ class Matters:
         estimate, and it was logged k times, it adds O^2 / k of the variance of what follows it at once; as much as
         pairs alone have of it if as many were logged as pass, O / n. What is more than that is counted here.
 
-        `told` are returns of what answers speak of, as logs and answers have them.
+        `returns` are those of what answers speak of, as logs and answers have them.
         """
         records = cases[0].records
         masses, n = self._masses(records, np.ones(len(self.cells.step))), records.episodes.n_episodes
         if cases[0].about_today:
-            return turning_errors(cases, masses, told)
+            return turning_errors(cases, masses, returns)
         counts, found = np.maximum(records.empirical.counts, 1.0), np.zeros((len(cases), len(cases)))
         for k, (case, mass) in enumerate(zip(cases, masses, strict=True)):
             passing = resting_on(case, mass)[1]

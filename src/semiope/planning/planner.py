@@ -171,9 +171,9 @@ class Planner:
     @cached_property
     def _counted(self) -> Floats:
         """The covariance that the model's counts add to what the design knows of."""
-        if self.knowledge.told is None:
+        if self.knowledge.returns is None:
             return np.zeros_like(self.sampling)
-        found = self.matters.counting_errors(self.cases, self.knowledge.told)
+        found = self.matters.counting_errors(self.cases, self.knowledge.returns)
         if self.wishes.about_today:
             return found
         return np.maximum(found - np.diag(replace(self.each, mass=self.matters.mass).before_logged), 0.0)

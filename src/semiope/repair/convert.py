@@ -88,9 +88,9 @@ def _hanging_on(case: Case, mass: Floats) -> tuple[Floats, Floats]:
 def turning_errors(cases: Sequence[Case], masses: Iterable[Floats], today: Floats) -> Floats:
     """The covariance of the policies' sums of mass times D, because what follows pairs was counted from few.
 
-    If g(s') is what a sum has of p(s'|s, a), that pair adds the variance of g(s') over the n times that it was seen
-    what followed. Of few, little of that variance is seen: pairs lean, as on two observations more, on what g varies by
-    around its mean in each pair and, as far as pairs were seen once, in all, for the share of decisions that passes.
+    If g(s') is what a sum has of p(s'|s, a), that pair adds the variance of g(s') over n, how often it was seen what
+    followed. Where n is small, little of that variance is seen: pairs lean, as on two observations more, on what g
+    varies by within pairs in general, for as much as hangs on them; and, as far as pairs were seen once, among them.
 
     `today` are returns of today's policy as logs and answers have them.
     """
