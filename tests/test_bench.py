@@ -36,5 +36,5 @@ def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         main()
     assert not stop.value.code
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 23
+    assert len(rows) == 24
     assert all(row["measured"] > 0 and row["bar"] > 0 for row in rows)

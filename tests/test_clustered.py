@@ -61,7 +61,7 @@ def test_by_hand() -> None:
 
 def test_what_is_refused() -> None:
     results = study(0, [0.0, 0.5], n=50)
-    with pytest.raises(so.OptionError, match="pdis does not weigh answers"):
+    with pytest.raises(so.OptionError, match="pdis does not weigh annotations"):
         so.clustered(results, "pdis")
     with pytest.raises(so.OptionError, match="alpha: 1"):
         so.clustered(results, alpha=1)

@@ -30,9 +30,9 @@ def test_the_truth_lies_where_it_should() -> None:
 def test_demo_tells_the_whole_story(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run(tmp_path / "story.html", patients=300)
     found = capsys.readouterr()
-    for word in ("Logs.", "From the logs alone", "Experts", "Beside the truth", "story.html"):
+    for word in ("Logs.", "From the logs alone", "Annotators", "Beside the truth", "story.html"):
         assert word in found.out
     assert not found.err
     page = (tmp_path / "story.html").read_text()
-    assert "is better than today" in page
+    assert "better than today" in page
     assert "flip-400-seed-0" in page

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.estimate.counterfactual import counterfactual
+from semiope.estimate.counterfactual import split_factor, split_shares
 from semiope.estimate.evidence import gather
 from semiope.estimate.passes import Recipe, episode_values
 from semiope.estimate.problem import Problem
-from semiope.models.outcomes import Counted
+from semiope.models.counted import Counted
 
 HALF = so.Policy.from_table(np.full((1, 2), 0.5))
 
@@ -136,7 +136,7 @@ def test_per_step_normalisers_refuse_what_they_would_ignore() -> None:
     evidence = gather(data["episodes"], data["annotations"], {"e": HALF}, behavior=None, cell="state", weights="equal")
     problem = Problem.of("e", HALF, evidence, 1.0, Counted())
     with pytest.raises(ValueError, match="without additions c and k"):
-        episode_values(problem, Recipe(counterfactual, per_step="all"))
+        episode_values(problem, Recipe(split_factor, split_shares, per_step="all"))
 
 
 def test_propensities_of_actions_not_taken_are_not_made_up() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import stdtrit
 
 import semiope as so
-from semiope.data.repeat import repeated
 from semiope.domains import bandit, sepsis
 from semiope.errors import quietly
+from tests.resample import repeated
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +94,23 @@ def test_what_is_refused(ward: tuple[so.Episodes, so.Annotations]) -> None:
         so.refitted(results, resamples=5)
     with pytest.raises(so.OptionError, match="alpha: 2"):
         so.refitted(results, alpha=2)
-    rows = {"episode": [0, 1], "step": [0, 0], "state": [0, 0], "action": [0, 1], "reward": [1.0, 0.0]}
-    listed = {"episode": [0, 1], "step": [0, 0], "action": [0, 0], "prob": [1.0, 1.0]}
+
+
+def test_policies_given_row_by_row_are_resampled_with_their_episodes(
+    ward: tuple[so.Episodes, so.Annotations],
+) -> None:
+    episodes, annotations = ward
+    policy = sepsis.world().policies["flip-100-seed-42"]
+    rows = np.flatnonzero(episodes.action >= 0)
+    table = sepsis.world().mdp.probs(policy)[0][sepsis.world().mdp.states.positions_of(episodes.states)]
+    place, action = np.nonzero(table[episodes.state[rows]])
+    by_row = so.RowPolicy.from_arrays(
+        episode=np.asarray(episodes.labels.words)[episodes.episode_of(rows[place])], step=episodes.step[rows[place]],
+        action=action, prob=table[episodes.state[rows]][place, action],
+    )  # fmt: skip
+    options: dict[str, Any] = {"annotations": annotations, "estimators": ["pdis", "c-pdis"], "gamma": 0.99}
     with quietly():
-        results = so.evaluate(rows, so.read_policy(listed), estimators="pdis")
-    with pytest.raises(so.OptionError, match="row by row cannot be resampled"):
-        so.refitted(results)
+        over_states, listed = (so.evaluate(episodes, one, **options) for one in (policy, by_row))
+    for name in ("pdis", "c-pdis"):
+        found = [so.refitted(one, name, resamples=20, seed=1).values for one in (over_states, listed)]
+        assert found[0] == pytest.approx(found[1])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from semiope.models.empirical import empirical_mdp
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
-    from semiope.pipeline import Results, clustered, compare, diagnose, evaluate, refitted
+    from semiope.pipeline import Results, clustered, compare, diagnose, evaluate, refitted, rehearse, tipping_point
     from semiope.planning.plan import plan
     from semiope.planning.result import Plan
     from semiope.policies.behavior import estimate_behavior
@@ -69,6 +69,8 @@ _HOME = {
     "compare": "pipeline",
     "diagnose": "pipeline",
     "refitted": "pipeline",
+    "rehearse": "pipeline",
+    "tipping_point": "pipeline",
     "evaluate": "pipeline",
     "scores": "uncertainty.scores",
     "estimate_behavior": "policies.behavior",
@@ -112,8 +114,10 @@ __all__ = [
     "read_episodes",
     "read_policy",
     "refitted",
+    "rehearse",
     "report",
     "scores",
+    "tipping_point",
 ]
 
 register_when_loaded()

@@ -47,3 +47,10 @@ def root_mean_square(values: Floats) -> float:
     """Return the root of the mean square, in units of the largest, so that squares of extreme numbers stay in range."""
     unit = float(np.abs(values).max())
     return unit * float(np.sqrt(np.mean((values / unit) ** 2))) if unit else 0.0
+
+
+def runs(starts: Integers, lengths: Integers) -> Integers:
+    """The numbers start, start + 1 ... of each run, one run after the other."""
+    before = np.append(0, np.cumsum(lengths)[:-1]) if len(lengths) else lengths
+    found: Integers = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+    return found

@@ -16,7 +16,15 @@ def test_json_is_as_the_contract_says(desk: Desk) -> None:
     content = json.loads(found.out)
     assert content["semiope"] == so.__version__
     assert (content["gamma"], content["episodes"], content["steps"]) == (0.9, 3, 5)
-    assert [row["estimator"] for row in content["estimates"]] == ["is", "wis", "pdis", "pdwis", "c-pdis", "c-pdwis"]
+    assert [row["estimator"] for row in content["estimates"]] == [
+        "is",
+        "wis",
+        "pdis",
+        "pdwis",
+        "c-pdis",
+        "c-pdwis",
+        "pp-dr",
+    ]
     keys = {"policy", "estimator", "value", "std_error", "ci_low", "ci_high", "ess"}
     assert all(set(row) == keys for row in content["estimates"])
     assert all(row["policy"] == "policy" for row in content["estimates"])
@@ -85,7 +93,7 @@ def test_table_files_and_report(desk: Desk) -> None:
     content = json.loads((desk.folder / "out.json").read_text())
     assert {row["policy"] for row in content["estimates"]} == {"policy", "again"}
     page = (desk.folder / "out.html").read_text()
-    assert '<th scope="row"><bdi>again</bdi><br><small>c-pdis</small></th>' in page
+    assert '<th scope="row"><bdi>again</bdi><br><small>pp-dr</small></th>' in page
     assert "http" not in page
 
 

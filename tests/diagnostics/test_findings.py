@@ -222,12 +222,13 @@ def test_every_estimator_can_be_diagnosed(estimator: str) -> None:
     logs = two_states(60)
     answers = answered(logs, by_question, 3)
     found = diagnosed(logs, everywhere(0.3, 0.7, n_states=2), estimator, annotations=answers)
-    naive = so.ESTIMATORS[estimator].naive
-    assert (found.findings[0].name == "estimator") == (naive or estimator in ("dm", "dm+"))
-    assert found.light == RED if naive else found.light in (GREEN, AMBER, RED)
-    listens = so.ESTIMATORS[estimator].support != "logged" and not naive
-    assert ("shuffled answers" in [one.name for one in found]) == listens
-    assert ("effective sample size" in [one.name for one in found]) == (estimator not in ("dm", "dm+"))
+    kind, names = so.ESTIMATORS[estimator], [one.name for one in found]
+    assert (found.findings[0].name == "estimator") == (kind.naive or kind.model_only)
+    assert found.light == RED if kind.naive else found.light in (GREEN, AMBER, RED)
+    for name in ("shuffled answers", "annotations against logs", "tipping point"):
+        assert (name in names) == kind.trusts
+    assert ("effective sample size" in names) == (not kind.model_only and not kind.completes)
+    assert ("how questions were chosen" in names) == kind.completes
     assert "nan" not in repr(found)
 
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import semiope as so
-from semiope.data.repeat import repeated
 from semiope.domains import bandit, tree
 from semiope.errors import quietly
 from semiope.estimate.counting import counting_correction
-from semiope.estimate.registry import ESTIMATORS
+from semiope.estimate.passes import Recipe
+from semiope.estimate.problem import Slab, behavior
+from semiope.estimate.registry import ESTIMATORS, Estimator
+from tests.resample import repeated
 from tests.weights.population import GAMMA, STOCHASTIC, population, some_first_departures
 
 WORLD = bandit.two_state((1.0, 2.0), (0.5, 0.5))
@@ -33,9 +35,15 @@ def test_one_cell_by_hand() -> None:
         assert influence == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["is", "wis", "pdis", "pdwis", "c-is", "c-wis", "c-pdis", "c-pdwis"])
-def test_influence_is_the_derivative_by_an_episodes_weight(name: str) -> None:
+def half(slab: Slab) -> Any:
+    """f = sqrt(rho): an estimator of somebody else's, whose factors fall half as fast as counts rise."""
+    return np.sqrt(slab.ratio_taken(behavior))
+
+
+@pytest.mark.parametrize("name", ["is", "wis", "pdis", "pdwis", "c-is", "c-wis", "c-pdis", "c-pdwis", "half"])
+def test_influence_is_the_derivative_by_an_episodes_weight(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An episode counted once more moves an estimate by its influence over n, counts and all, to first order."""
+    monkeypatch.setitem(ESTIMATORS, "half", Estimator(Recipe(half), "roots of ratios", support="logged"))
     world = tree.tree(2)
     episodes = world.sample(400, seed=1)
     answers = world.annotate(episodes, "uniform", annotators=so.Annotator(std=0.3, ratio=0.5), seed=2)
@@ -97,5 +105,5 @@ def test_nothing_is_counted_where_it_is_given() -> None:
     episodes = WORLD.sample(50, seed=0)
     results = so.evaluate(episodes, WORLD.behavior, behavior=WORLD.behavior, estimators="pdis")
     problem = results.origin.weighed.problem
-    assert counting_correction(problem, ESTIMATORS["pdis"].recipe) is None
+    assert counting_correction(problem, ESTIMATORS["pdis"]) is None
     assert so.compare(results)["policy"].difference.p_value == 1

@@ -89,24 +89,23 @@ def test_several_steps_come_to_the_exact_returns() -> None:
 
 
 def test_the_annotation_model_by_regression() -> None:
-    """A tenth annotated: the answers correct a regression that is off, and fill in the rest."""
+    """A tenth annotated: annotations correct a regression that is off, and the regression completes them."""
     patients = Patients(2000, seed=3)
     some = np.flatnonzero(np.random.default_rng(1).random(2000) < 0.1)
     answers = so.Annotations.from_arrow(patients.answers.to_arrow().take(some))
     options: dict[str, Any] = {"behavior": patients.behavior, "model": so.FittedQ(INTERACTING, ["x"])}
-    plain, mended = (
-        so.evaluate(
-            patients.episodes, patients.policy, annotations=answers, repair=repair, estimators=["c-pdis"], **options
-        )
-        for repair in (None, "model")
+    found = so.evaluate(
+        patients.episodes, patients.policy, annotations=answers, estimators=["c-pdis", "pp-pdis", "pp-dr"], **options
     )
-    assert mended.diagnostics["annotations"] == 2000
-    assert "Pipeline on x" in mended.diagnostics["notes"][0]
-    assert mended["c-pdis"].value == pytest.approx(patients.value, abs=0.03)
-    assert mended["c-pdis"].std_error < plain["c-pdis"].std_error
+    assert found.settings["model"].startswith("Pipeline on x")
+    for name in ("pp-pdis", "pp-dr"):
+        low, high = found[name].interval()
+        assert low < patients.value < high
+        assert found[name].value == pytest.approx(patients.value, abs=0.03)
+        assert found[name].std_error < 0.7 * found["c-pdis"].std_error
     plus = so.evaluate(patients.episodes, patients.policy, annotations=answers, estimators=["dm+"], **options)
     assert plus["dm+"].value == pytest.approx(patients.value, abs=0.02)
-    with pytest.raises(so.OptionError, match="needs states that recur"):
+    with pytest.raises(so.OptionError, match="needs a policy over states that recur"):
         so.evaluate(patients.episodes, patients.policy, annotations=answers, repair="convert", **options)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from semiope.models.places import Places
-from semiope.models.residuals import PART, Components
 from semiope.planning.design import Design, Supply, choose
+from semiope.planning.residuals import PART, Components
 from tests.planning.cases import Floats, Integers, posterior, random_design, repeated
 
 

@@ -151,27 +151,27 @@ def test_evaluate_doubts_answers_about_usual_care_that_nobody_turned() -> None:
         "estimators": ["c-pdis"],
         "gamma": GAMMA,
     }
-    for repair, doubted in (("model", True), (None, True), ("convert:state,model", False), ("model:today", False)):
+    for repair, doubted in ((None, True), ("impute", True), ("convert,impute", False), ("convert", False)):
         found = so.evaluate(patients(), policy, plan=first, repair=repair, **options)
-        assert any("nothing turns the answers" in one for one in found.warnings) == doubted
+        assert any("nothing converts the annotations" in one for one in found.warnings) == doubted
     # What the plan asked about need not be found out.
     auto, told_so = (
-        so.evaluate(patients(), policy, plan=first, repair=repair, **options) for repair in ("auto", "model:today")
+        so.evaluate(patients(), policy, plan=first, repair=repair, **options) for repair in ("auto", "convert")
     )
-    assert auto.settings["repair"] == ["model:today"]
+    assert auto.settings["repair"] == ["convert"]
     assert auto["c-pdis"].value == told_so["c-pdis"].value
     assert again(auto)["c-pdis"].value == auto["c-pdis"].value
     by_two = options["annotations"].to_arrow().select(["episode", "step", "action", "value"])
     by_two = by_two.append_column("annotator", pa.array(["ann", "bob"] * (len(by_two) // 2 + 1))[: len(by_two)])
     pooled = so.evaluate(patients(), policy, plan=first, repair="auto", **{**options, "annotations": by_two})
-    assert pooled.settings["repair"] == ["pool", "model:today"]
+    assert pooled.settings["repair"] == ["pool", "convert"]
 
 
 def test_answers_about_usual_care_are_for_all_policies() -> None:
     policies = {name: sepsis.world().policies[name] for name in (NAME, "optimal")}
     first = so.plan(patients(), policies, 20, gamma=GAMMA)
     options: dict[str, Any] = {"annotations": first.answers(told("behavior")), "estimators": ["c-pdis"], "gamma": GAMMA}
-    for repair, noted in (("model:today", False), ("model", True)):
+    for repair, noted in (("convert", False), ("impute", True)):
         found = so.evaluate(patients(), policies, plan=first, repair=repair, **options)[NAME]
         assert any("same annotations were used for several policies" in note for note in notes(found)) == noted
 

@@ -10,13 +10,13 @@ import pytest
 
 import semiope as so
 from semiope.domains import sepsis
-from semiope.models.case import Case, Records
 from semiope.models.places import Places
 from semiope.models.planning import rest
-from semiope.models.residuals import Prior, expected
+from semiope.planning.case import Case, Records
+from semiope.planning.convert import turned
 from semiope.planning.matters import at_steps_logged
 from semiope.planning.planner import Planner
-from semiope.repair.convert import turned
+from semiope.planning.residuals import Prior, expected
 from tests.contract.worlds import N_ACTIONS, N_STATES, random_logs
 from tests.planning.cases import GAMMA, NAME, Floats, paths, patients, told
 
@@ -38,18 +38,6 @@ def places_of(found: Planner) -> Places:
     cells = found.matters.cells
     ids = found.records.empirical.mdp.actions.positions_of(found.logbook.actions)
     return Places(cells.step, cells.state, ids[cells.action])
-
-
-@pytest.mark.parametrize(
-    ("about", "of", "repair"), [("policy", NAME, "model"), ("behavior", "behavior", "model:today")]
-)
-def test_answers_expected_of_the_policy_are_those_that_the_model_fills_in(about: str, of: str, repair: str) -> None:
-    policy = sepsis.world().policies[NAME]
-    for given in (some_answers(of), some_answers(of, std=0.0)):
-        found = planner(policy, given, about=about)
-        results = so.evaluate(patients(), policy, annotations=given, repair=repair, estimators=["c*-pdis"], gamma=GAMMA)
-        np.testing.assert_allclose(found.values[0], results["c*-pdis"].values, atol=1e-9)
-        np.testing.assert_allclose(found.estimates()[0], results["c*-pdis"].value, atol=1e-9)
 
 
 def test_without_answers_the_counted_model_is_all_there_is() -> None:
@@ -94,7 +82,7 @@ def test_answers_about_usual_care_serve_each_policy_as_if_it_were_alone() -> Non
 
 
 def test_answers_about_usual_care_need_no_turning_for_usual_care(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semiope.models.case.UNCANCELLED", 1.0)
+    monkeypatch.setattr("semiope.planning.case.UNCANCELLED", 1.0)
     records = planner(sepsis.world().policies[NAME]).records
     assert records is not None
     mdp = records.empirical.mdp

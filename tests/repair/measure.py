@@ -9,6 +9,8 @@ import numpy as np
 
 import semiope as so
 from semiope.domains.world import World
+from semiope.models.outcomes import Automatic
+from semiope.repair.case import Case
 
 
 def rmse(
@@ -26,3 +28,9 @@ def rmse(
     results = so.evaluate(episodes, policies, annotations=annotations, repair=repair, weights=weights, **options)
     errors = [result[estimator].value - world.mdp.value(policies[name]) for name, result in results.items()]
     return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def case_of(episodes: so.Episodes, policy: Any, gamma: float = 1.0) -> Case:
+    """One policy before the logs, as repairs see it."""
+    words = tuple(dict.fromkeys([*episodes.actions.words.to_pylist(), *policy.actions.words.to_pylist()]))
+    return Case(episodes, words, policy, "p", gamma, Automatic())

@@ -26,7 +26,8 @@ def evaluated(names: tuple[str, ...] = NAMES, estimators: str | None = None, n: 
     expert = so.Annotator(std=0.2)
     with quietly():
         return so.evaluate(
-            episodes, policies, annotations=world.annotate(episodes, policies, annotators=expert, seed=1),
+            episodes, policies,
+            annotations=world.annotate(episodes, policies, annotators=expert, of_action_taken=True, seed=1),
             estimators=estimators, cell="step,state", gamma=0.99,
         )  # fmt: skip
 
@@ -66,11 +67,11 @@ def test_numbers_are_those_of_the_results(results: dict[str, so.Results], page: 
     text = text_of(page)
     comparison = so.compare(results)
     for name, one in results.items():
-        low, high = one["c-pdis"].interval()
-        assert f"{one['c-pdis'].value:.4f} {low:.4f} to {high:.4f}" in text
+        low, high = one["pp-dr"].interval()
+        assert f"{one['pp-dr'].value:.4f} {low:.4f} to {high:.4f}" in text
         gap = comparison[name].difference
         assert f"{gap.value:+.3g} {gap.interval.low:+.3g} to {gap.interval.high:+.3g}" in text
-    assert "“optimal” is better than today's policy." in text
+    assert "“optimal” looks better than today's policy, if the amber lights below are no objection." in text
     assert f"against {comparison.today.value:.4f} achieved today" in text
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import semiope as so
 from semiope.estimate.evidence import gather
 from semiope.estimate.problem import Problem
-from semiope.models.outcomes import Counted
+from semiope.models.counted import Counted
 from tests.contract.worlds import Logs
 
 Floats = NDArray[np.float64]

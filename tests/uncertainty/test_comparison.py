@@ -14,7 +14,7 @@ from scipy import stats
 import semiope as so
 from semiope.domains import sepsis
 from semiope.errors import quietly
-from semiope.estimate.result import EpisodeValues, Estimate
+from semiope.estimate.result import EpisodeValues, Estimate, degrees_of_freedom
 from semiope.uncertainty.comparison import Comparison
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -45,13 +45,14 @@ def test_differences_of_ordinary_estimates_are_paired(rng: np.random.Generator) 
     found = compared(values, today, alpha=0.1)
     for name, row in zip(("p0", "p1"), values, strict=True):
         gap = found[name].difference
-        expected = stats.ttest_rel(row, today, alternative="greater")
-        both = stats.ttest_rel(row, today).confidence_interval(0.9)
-        assert gap.value == pytest.approx(np.mean(row - today))
-        assert gap.std_error == pytest.approx(np.std(row - today, ddof=1) / math.sqrt(50))
-        assert gap.p_value == pytest.approx(expected.pvalue)
-        assert gap.interval == pytest.approx((both.low, both.high))
-        assert found[name].better == (expected.pvalue <= 0.1)
+        off = row - today
+        error, degrees = np.std(off, ddof=1) / math.sqrt(50), degrees_of_freedom(off - off.mean())
+        p_value, half = stats.t.sf(off.mean() / error, degrees), stats.t.ppf(0.95, degrees) * error
+        assert gap.value == pytest.approx(np.mean(off))
+        assert gap.std_error == pytest.approx(error)
+        assert gap.p_value == pytest.approx(p_value)
+        assert gap.interval == pytest.approx((off.mean() - half, off.mean() + half))
+        assert found[name].better == (p_value <= 0.1)
     between = found.between("p0", "p1")
     assert between.std_error == pytest.approx(np.std(values[0] - values[1], ddof=1) / math.sqrt(50))
     assert between.value == pytest.approx(np.mean(values[0] - values[1]))
@@ -151,7 +152,7 @@ def test_equals_tie(rng: np.random.Generator) -> None:
     assert [found[name].rank for name in ("p0", "p1", "p2")] == [3, 1, 1]
     assert found["p1"].best == found["p2"].best
     assert found["p1"].ranks == found["p2"].ranks
-    assert found.between("p1", "p2") == (0, 0, (0, 0), 1)
+    assert found.between("p1", "p2") == (0, 0, (0, 0), 1, -math.inf)
 
 
 def test_today_against_itself_is_no_discovery() -> None:
@@ -160,7 +161,7 @@ def test_today_against_itself_is_no_discovery() -> None:
     returns = np.random.default_rng(0).normal(5, 1, size=n)
     found = compared([returns * (1 + 1e-15), returns], returns)
     for one in found.values():
-        assert one.difference == (0, 0, (0, 0), 1)
+        assert one.difference == (0, 0, (0, 0), 1, -math.inf)
         assert not one.better
         assert not one.surely
         assert one.together == (0, 0)
@@ -298,5 +299,5 @@ def test_a_reward_of_one_everywhere_leaves_no_doubt() -> None:
         for method in ("t", "bootstrap"):
             assert found.interval(method=method) == pytest.approx((1, 1))
         one = so.compare(results, estimator=name)["policy"]
-        assert one.difference == (0, 0, (0, 0), 1)
+        assert one.difference == (0, 0, (0, 0), 1, -math.inf)
         assert one.simultaneous == pytest.approx((1, 1))

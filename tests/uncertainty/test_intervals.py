@@ -7,15 +7,33 @@ import pytest
 from scipy import stats
 
 import semiope as so
-from semiope.estimate.result import standard_error
+from semiope.estimate.result import degrees_of_freedom, standard_error
 from semiope.uncertainty.intervals import interval
 
 
 def test_the_t_interval_of_a_mean_is_the_textbooks(rng: np.random.Generator) -> None:
+    """With the degrees of freedom that the data leave: n - 1 where no few carry the variance."""
     x = rng.normal(size=50)
     low, high = interval(x, np.ones(50), alpha=0.1)
-    expected = stats.ttest_1samp(x, 0).confidence_interval(0.9)
-    assert (low, high) == pytest.approx((expected.low, expected.high))
+    half = stats.t.ppf(0.95, degrees_of_freedom(x - x.mean())) * x.std(ddof=1) / math.sqrt(50)
+    assert (low, high) == pytest.approx((x.mean() - half, x.mean() + half))
+    flat = rng.uniform(size=50)
+    expected = stats.ttest_1samp(flat, 0).confidence_interval(0.9)
+    assert interval(flat, np.ones(50), alpha=0.1) == pytest.approx((expected.low, expected.high))
+
+
+def test_degrees_of_freedom_are_those_of_a_chi_squared_variance(rng: np.random.Generator) -> None:
+    """Satterthwaite: 2 n / (kurtosis - 1), n - 1 at most, 1 at least, whatever the unit."""
+    x = rng.standard_t(4, size=400)
+    x = x - x.mean()
+    kurtosis = float(np.mean(x**4) / np.mean(x**2) ** 2)
+    assert degrees_of_freedom(x) == pytest.approx(min(2 * 400 / (kurtosis - 1), 399))
+    assert degrees_of_freedom(1e200 * x) == pytest.approx(degrees_of_freedom(x))
+    one = np.zeros(400)
+    one[7] = 1.0
+    assert degrees_of_freedom(one - one.mean()) == pytest.approx(2.0, abs=0.02)
+    assert degrees_of_freedom(np.zeros(5)) == 4
+    assert degrees_of_freedom(np.zeros(1)) == 1
 
 
 def test_the_normal_interval_is_the_textbooks(rng: np.random.Generator) -> None:

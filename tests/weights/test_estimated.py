@@ -14,7 +14,7 @@ from semiope.domains import bandit, sepsis
 from semiope.estimate.evidence import gather
 from semiope.estimate.problem import Problem
 from semiope.estimate.weighing import reweighed
-from semiope.models.outcomes import Counted
+from semiope.models.counted import Counted
 from semiope.weights.estimated import Moments, _factors
 from semiope.weights.optimal import optimal_factors, solve_each
 from semiope.weights.split import SplitWeights

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import semiope as so
+from semiope.errors import quietly
 from semiope.estimate.evidence import Evidence, augmented_probs, gather
 from semiope.weights.augmented import mean_split_weights
 from tests.contract.worlds import N_ACTIONS, N_STATES, random_logs
@@ -143,3 +144,23 @@ def test_wrong_tables_are_refused(table: Any, message: str) -> None:
 def test_unknown_names_are_refused_with_the_nearest() -> None:
     with pytest.raises(so.OptionError, match="Did you mean 'equal'"):
         two_patients("equl")
+
+
+def test_logged_propensities_do_not_tell_of_actions_never_taken() -> None:
+    """One cell, 40 actions of which a sample sees some: pi_b+ of annotated actions is that of all other actions."""
+    rng = np.random.default_rng(0)
+    n, n_actions = 30, 40
+    action, other = rng.integers(n_actions, size=n), rng.integers(n_actions, size=n)
+    keep = action != other
+    rows = {
+        "episode": np.arange(n), "step": np.zeros(n, int), "state": np.zeros(n, int), "action": action,
+        "reward": np.ones(n), "behavior_prob": np.full(n, 1 / n_actions),
+    }  # fmt: skip
+    annotations = so.Annotations.from_arrays(
+        episode=np.flatnonzero(keep), step=np.zeros(keep.sum(), int), action=other[keep], value=np.ones(keep.sum())
+    )
+    policy = so.Policy.from_table(np.full((1, n_actions), 1 / n_actions))
+    with quietly():
+        found = so.evaluate(rows, policy, annotations=annotations, estimators=["c-pdis"])["c-pdis"]
+    # Everything is worth 1. Without the probability of actions never taken, it came to 2.
+    assert found.value <= 1.1

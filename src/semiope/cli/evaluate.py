@@ -53,18 +53,22 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="STEP[,STEP...]",
-            help="Make annotations usable: pool, convert[:authors|state], impute[:step], model; or auto.",
+            help="Make annotations usable: pool, convert[:authors], impute[:step]; or auto.",
         ),
     ] = None,
     model: Annotated[
         str,
         typer.Option(
             metavar="NAME|FILE",
-            help="Model of returns for dm, dr ...: empirical; linear, forest, boosting (with --features); or a table.",
+            help="Model of returns: auto; empirical; linear, forest, boosting (with --features); or a table.",
         ),
-    ] = "empirical",
+    ] = "auto",
     features: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Columns of the episodes that a model by regression uses.")
+    ] = None,
+    predictions: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="What another model predicts an annotator would say, for most questions."),
     ] = None,
     means: Annotated[
         str | None,
@@ -87,8 +91,15 @@ def evaluate(
         str | None, typer.Option(metavar="FILE", help="Write the results as JSON (- for standard output).")
     ] = None,
     report: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write a report as a web page.")] = None,
+    rehearse: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse", help="See how often intervals like these hold the truth, in worlds like these data."
+        ),
+    ] = False,
 ) -> None:
     """Estimate what policies are worth, from logged episodes and, if there are any, counterfactual annotations."""
+    import semiope as so
     from semiope._random import generator
     from semiope.reporting.document import document, to_json
     from semiope.reporting.terminal import DelayedProgress, print_document
@@ -99,19 +110,22 @@ def evaluate(
     generator(seed)
     policies = named(policy)
     answers = answers_of(annotations or [], policies)
-    inputs = [episodes, *policies.values(), behavior, weights, model]
+    inputs = [episodes, *policies.values(), behavior, weights, model, predictions]
     check_targets(json, report, [*inputs, *(answers.values() if isinstance(answers, dict) else answers or [])])
     with DelayedProgress() as progress:
         results = _evaluate(
             episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
-            weights=weights, repair=repair, model=model, features=features, means=means, plan=plan,
-            gamma=gamma, progress=progress,
+            weights=weights, repair=repair, model=model, features=features, predictions=predictions, means=means,
+            plan=plan, gamma=gamma, progress=progress,
         )  # fmt: skip
+        rehearsals = [so.rehearse(one, alpha=alpha, seed=seed) for one in results.values()] if rehearse else []
         content = document(results, alpha=alpha, ci=ci, seed=seed)
         page = "" if report is None else _report(results, alpha=alpha, ci=ci, seed=seed)
     write({json: to_json(content), report: page})
     if json != "-":
         print_document(content)
+        for rehearsal in rehearsals:
+            print(rehearsal)
         for target in (json, report):
             if target is not None:
                 print(f"written: {target}", file=sys.stderr)

@@ -17,7 +17,7 @@ from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows,
 from semiope.errors import SchemaError
 
 REQUIRED = ("episode", "step", "action", "value")
-OPTIONAL = ("annotator", "std", "weight", "kind", "versus")
+OPTIONAL = ("annotator", "std", "weight", "kind", "versus", "inclusion_prob")
 KINDS = ("return", "reward", "preference")
 RETURN, REWARD, PREFERENCE = range(len(KINDS))
 HOW_SURE = "1 says that `action` is surely better than `versus`, 0 that it is surely worse, 0.5 that they are alike."
@@ -39,7 +39,8 @@ class Annotations(ArrowTable):
 
     `value` is the expected return from its own step on, discounted from that step, after taking `action`; unless `said`
     tells otherwise: the immediate reward of `action`, or how surely it is preferred to another (1 surely, 0.5 a tie, 0
-    surely not). `episode` and `action` are ids into `labels` and `actions`.
+    surely not). `episode` and `action` are ids into `labels` and `actions`. `inclusion_prob` is how likely the question
+    was to be asked, where whoever drew the questions wrote it down.
     """
 
     labels: Vocabulary
@@ -53,6 +54,7 @@ class Annotations(ArrowTable):
     annotator: pa.Array | None = None
     extra: pa.Table | None = None
     said: Said | None = None
+    inclusion_prob: Floats | None = None
 
     def some(self, rows: Integers) -> Annotations:
         """These answers alone, in this order."""
@@ -72,6 +74,7 @@ class Annotations(ArrowTable):
             value=chosen(self.value),
             std=chosen(self.std),
             weight=chosen(self.weight),
+            inclusion_prob=chosen(self.inclusion_prob),
             annotator=chosen(self.annotator),
             extra=chosen(self.extra),
             said=None if self.said is None else Said(*map(chosen, self.said)),
@@ -97,6 +100,7 @@ class Annotations(ArrowTable):
         if weight is not None:
             wrong = (weight < 0) | (weight > 1)
             columns.check("weight", "is not in [0, 1]", wrong, "Split weights are shares of one sample.")
+        included = _included(columns, episode.astype(np.int64), step, action)
         extra = table.drop_columns([column for column in (*REQUIRED, *OPTIONAL) if column in columns])
         return cls(
             labels=labels,
@@ -110,6 +114,7 @@ class Annotations(ArrowTable):
             annotator=columns.labels("annotator", nullable=True) if "annotator" in columns else None,
             extra=extra if extra.num_columns else None,
             said=said,
+            inclusion_prob=None if included is None else frozen(included),
         )
 
     @classmethod
@@ -125,10 +130,12 @@ class Annotations(ArrowTable):
         weight: Any = None,
         kind: Any = None,
         versus: Any = None,
+        inclusion_prob: Any = None,
     ) -> Annotations:
         """Build from sequences of equal length, one element an answer."""
         columns = {"episode": episode, "step": step, "action": action, "value": value}
-        optional = {"annotator": annotator, "std": std, "weight": weight, "kind": kind, "versus": versus}
+        given = (annotator, std, weight, kind, versus, inclusion_prob)
+        optional = dict(zip(OPTIONAL, given, strict=True))
         columns |= {name: values for name, values in optional.items() if values is not None}
         return cls.from_arrow(from_columns(columns, "annotations"))
 
@@ -143,7 +150,7 @@ class Annotations(ArrowTable):
             "action": self.actions.decode(self.action),
             "value": pa.array(self.value),
         }
-        for name in ("annotator", "std", "weight"):
+        for name in ("annotator", "std", "weight", "inclusion_prob"):
             if getattr(self, name) is not None:
                 columns[name] = pa.array(getattr(self, name))
         if self.said is not None:
@@ -153,6 +160,23 @@ class Annotations(ArrowTable):
 
     def __repr__(self) -> str:
         return f"Annotations({len(self):,} answers about {len(self.labels):,} episodes)"
+
+
+def _included(columns: Columns, episode: Integers, step: Integers, action: Integers) -> Floats | None:
+    """How likely each question was to be asked, if the table says so; the same in all rows of a question."""
+    name = "inclusion_prob"
+    if name not in columns:
+        return None
+    found = columns.floats(name)
+    way_out = "A question that was asked had a probability above 0 and at most 1; leave the column out if nobody knows."
+    columns.check(name, "is not a probability of a question asked", (found <= 0) | (found > 1), way_out)
+    order = np.lexsort((action, step, episode))
+    same = [column[order][1:] == column[order][:-1] for column in (episode, step, action)]
+    differ = np.logical_and.reduce(same) & (found[order][1:] != found[order][:-1])
+    wrong = np.sort(order[1:][differ])
+    if len(wrong):
+        columns.fail(name, "differs from that of an earlier row of the same question", wrong, "State one for both.")
+    return found
 
 
 def _said(

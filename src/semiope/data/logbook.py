@@ -16,12 +16,26 @@ from semiope.data.labels import ABSENT, Vocabulary
 from semiope.errors import SHOWN, SchemaError, count
 
 
+class Responses(NamedTuple):
+    """Annotations one by one: `place` is the question that each answers, or its row in the episodes.
+
+    `annotator` numbers those who gave them (-1: not named; None: nobody is), `std` is the noise they state.
+    """
+
+    place: Integers
+    value: Floats
+    annotator: Integers | None = None
+    std: Floats | None = None
+
+
 class AlignedAnnotations(NamedTuple):
     """Counterfactual annotations of given episodes: at most one per (row, action), sorted by both.
 
     `row` points into the rows of the episodes. Annotations of the action that was taken are not among them:
     `of_action_taken` lists their positions in the table they came from. `n_pooled` were merged into others. `std` is
-    how much answers scatter, where they say so.
+    how much answers scatter, `inclusion_prob` how likely the question was to be asked, where they say so. `several` are
+    the annotations before they were pooled (None: one a question, nobody named), `taken` those of actions taken;
+    `n_annotators` is how many are named.
     """
 
     row: Integers
@@ -31,6 +45,21 @@ class AlignedAnnotations(NamedTuple):
     of_action_taken: Integers
     n_pooled: int
     std: Floats | None = None
+    inclusion_prob: Floats | None = None
+    several: Responses | None = None
+    taken: Responses | None = None
+    n_annotators: int = 0
+
+    @property
+    def responses(self) -> Responses:
+        """All annotations of these questions, before they were pooled."""
+        if self.several is not None:
+            return self.several
+        return Responses(np.arange(len(self.row)), self.value, None, self.std)
+
+    def with_values(self, value: Floats) -> AlignedAnnotations:
+        """The same questions with other values, one each."""
+        return self._replace(value=value, several=None)
 
     @classmethod
     def none(cls) -> AlignedAnnotations:
@@ -71,18 +100,31 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
     n_undecided, n_taken, in_order = _survey(row, action, episodes.action)
     if n_undecided:
         refuse_undecided(row, episodes)
+    who = _numbered(annotations)
+    n_named = 0 if who is None else int(who.max()) + 1
     if not n_taken and in_order:
         nowhere = np.zeros(0, dtype=np.int64)
-        return AlignedAnnotations(row, action, annotations.value, annotations.weight, nowhere, 0, annotations.std)
+        several = None if who is None else Responses(np.arange(len(row)), annotations.value, who, annotations.std)
+        return AlignedAnnotations(
+            row, action, annotations.value, annotations.weight, nowhere, 0, annotations.std, annotations.inclusion_prob,
+            several, None, n_named,
+        )  # fmt: skip
     is_taken = action == episodes.action[row]
     taken, kept = np.flatnonzero(is_taken), np.flatnonzero(~is_taken)
+    of_taken = Responses(row[taken], annotations.value[taken], None if who is None else who[taken])
     weight = np.zeros(len(row)) if annotations.weight is None else annotations.weight
     std = np.ones(len(row)) if annotations.std is None else annotations.std
     # Ties are sorted as well, so that sums do not depend on the order in which rows came.
-    kept = kept[np.lexsort([x[kept] for x in (weight, std, annotations.value, action, row)])]
+    order = (weight, std, annotations.value, *(() if who is None else (who,)), action, row)
+    kept = kept[np.lexsort([x[kept] for x in order])]
     row, action = row[kept], action[kept]
     value, weight, std = annotations.value[kept], weight[kept], std[kept]
     first = np.flatnonzero(np.append(True, (row[1:] != row[:-1]) | (action[1:] != action[:-1]))[: len(row)])
+    several = None
+    if who is not None or len(first) < len(row):
+        times = np.diff(np.append(first, len(row)))
+        stated = None if annotations.std is None else std
+        several = Responses(np.repeat(np.arange(len(first)), times), value, None if who is None else who[kept], stated)
     if len(first) < len(row):
         # Relative to the most precise answer of its group, so that squares of extreme stds stay in range.
         least = np.repeat(np.minimum.reduceat(std, first), np.diff(np.append(first, len(row))))
@@ -92,7 +134,25 @@ def _align(annotations: Annotations, episodes: Episodes, actions: Vocabulary) ->
         weight = np.add.reduceat(weight, first)
     share = None if annotations.weight is None else weight
     scatter = None if annotations.std is None else std
-    return AlignedAnnotations(row[first], frozen(action[first]), value, share, taken, len(row) - len(first), scatter)
+    included = None if annotations.inclusion_prob is None else annotations.inclusion_prob[kept][first]
+    merged = len(row) - len(first)
+    return AlignedAnnotations(
+        row[first], frozen(action[first]), value, share, taken, merged, scatter, included, several, of_taken, n_named
+    )
+
+
+def _numbered(annotations: Annotations) -> Integers | None:
+    """Who gave each annotation, numbered in the order of their names; -1 where nobody is named."""
+    if annotations.annotator is None or annotations.annotator.null_count == len(annotations):
+        return None
+    encoded = annotations.annotator.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    rank = np.empty(len(names) + 1, dtype=np.int64)
+    rank[sorted(range(len(names)), key=lambda place: names[place])] = np.arange(len(names))
+    rank[-1] = -1
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    found: Integers = rank[codes]
+    return found
 
 
 def refuse_undecided(row: Integers, episodes: Episodes) -> None:

@@ -1,49 +1,64 @@
-"""Episodes counted several times or not at all, with the answers about them: what a resample of the data is."""
+"""Resamples of the data: episodes counted several times or not at all, with all that is told episode by episode."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Integers, frozen
+from semiope._arrays import Integers, frozen, runs
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import Vocabulary
 from semiope.data.tables import take_rows
 
 
-def repeated(
-    episodes: Episodes, annotations: Annotations | None, times: Integers
-) -> tuple[Episodes, Annotations | None]:
-    """Take each episode, and all answers about it, as often as `times` says; episodes are numbered anew."""
-    chosen = np.repeat(np.arange(episodes.n_episodes), times)
-    lengths = episodes.lengths[chosen]
-    rows = _runs(episodes.offsets[:-1][chosen], lengths)
-    labels = Vocabulary.integers(len(chosen))
-    copies = replace(
-        episodes,
-        labels=labels,
-        offsets=frozen(np.append(0, np.cumsum(lengths))),
-        state=frozen(episodes.state[rows]),
-        action=frozen(episodes.action[rows]),
-        reward=frozen(episodes.reward[rows]),
-        behavior_prob=None if episodes.behavior_prob is None else frozen(episodes.behavior_prob[rows]),
-        extra=None if episodes.extra is None else take_rows(episodes.extra, rows),
-    )
-    if annotations is None:
-        return copies, None
-    about = episodes.labels.positions_of(annotations.labels)[annotations.episode]
-    order = np.argsort(about, kind="stable")
-    starts = np.searchsorted(about[order], np.arange(episodes.n_episodes + 1))
-    answers = np.diff(starts)[chosen]
-    kept = order[_runs(starts[:-1][chosen], answers)]
-    given = replace(annotations.some(kept), labels=labels, episode=frozen(np.repeat(np.arange(len(chosen)), answers)))
-    return copies, given
+class Kept(NamedTuple):
+    """Rows of a table by episode that a resample keeps, and their episodes, numbered anew."""
+
+    row: Integers
+    episode: Integers
 
 
-def _runs(starts: Integers, lengths: Integers) -> Integers:
-    """The numbers start, start + 1 ... of each run, one run after the other."""
-    before = np.append(0, np.cumsum(lengths)[:-1]) if len(lengths) else lengths
-    found: Integers = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
-    return found
+class Resample:
+    """Each episode as often as `times` says; episodes are numbered anew."""
+
+    def __init__(self, source: Episodes, times: Integers) -> None:
+        self.source = source
+        self.chosen = np.repeat(np.arange(source.n_episodes), times)
+        self.labels = Vocabulary.integers(len(self.chosen))
+
+    @cached_property
+    def episodes(self) -> Episodes:
+        """The episodes."""
+        source = self.source
+        lengths = source.lengths[self.chosen]
+        rows = runs(source.offsets[:-1][self.chosen], lengths)
+        return replace(
+            source,
+            labels=self.labels,
+            offsets=frozen(np.append(0, np.cumsum(lengths))),
+            state=frozen(source.state[rows]),
+            action=frozen(source.action[rows]),
+            reward=frozen(source.reward[rows]),
+            behavior_prob=None if source.behavior_prob is None else frozen(source.behavior_prob[rows]),
+            extra=None if source.extra is None else take_rows(source.extra, rows),
+        )
+
+    def annotations(self, given: Annotations | None) -> Annotations | None:
+        """Annotations of the episodes."""
+        if given is None:
+            return None
+        kept = self.rows(given.labels, given.episode)
+        return replace(given.some(kept.row), labels=self.labels, episode=frozen(kept.episode))
+
+    def rows(self, labels: Vocabulary, episode: Integers) -> Kept:
+        """The rows of any table that tells of episodes, by the ids that its column `episode` has among its labels."""
+        about = self.source.labels.positions_of(labels)[episode]
+        order = np.argsort(about, kind="stable")
+        starts = np.searchsorted(about[order], np.arange(self.source.n_episodes + 1))
+        times = np.diff(starts)[self.chosen]
+        row = order[runs(starts[:-1][self.chosen], times)]
+        return Kept(row, np.repeat(np.arange(len(self.chosen)), times))

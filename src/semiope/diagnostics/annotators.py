@@ -45,7 +45,7 @@ def _bias(quality: Quality, scatter: float) -> Finding | None:
         "bias of annotators", light, _listed(judged, _told_bias),
         f"surely beyond, in stds of returns: {BIAS}" + ("; amber at most where policies mix in" if caveat else ""),
         f"Answers about actions that were taken, minus what came of them. {caveat}".strip(),
-        "" if light == GREEN else "A bias is found and taken off by repair='pool'; dm+-is does not depend on it.",
+        "" if light == GREEN else "See 'annotations against logs': it weighs outcomes to the policy.",
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def _noise(quality: Quality, scatter: float) -> Finding | None:
         "noise of annotators", light, _listed(judged, lambda one: f"{one.noise.value:.3g}"),
         f"in stds of returns: {NOISE}",
         f"How much answers scatter around what is right, judged by {sources}; returns scatter by {scatter:.3g}.",
-        "" if light == GREEN else "Noise costs certainty, not rightness: repair='model' and weights='auto' reduce it.",
+        "" if light == GREEN else "Noise costs certainty, not rightness: pp-dr weighs it.",
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def _agreement(quality: Quality) -> Finding | None:
         "agreement of annotators", light, f"ICC {found.icc:.2f} ({low:.2f} to {high:.2f})", f"ICC: {AGREEMENT}",
         f"Of what answers differ by, {max(found.icc, 0):.0%} lies between the {found.questions:,} questions that "
         "several answered, the rest between the people.",
-        "" if light == GREEN else "Look at the questions on which they differ most; pool answers with repair='pool'.",
+        "" if light == GREEN else "Look at the questions on which they differ most; pp-dr takes their offsets out.",
     )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from semiope.data.annotations import RETURN, Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, encode
 from semiope.data.logbook import Logbook, refuse_undecided
-from semiope.models.case import Records
 
 NOBODY, SOMEBODY = "all", "unnamed"
 
@@ -60,7 +59,7 @@ def gather(episodes: Episodes, annotations: Annotations, gamma: float) -> Answer
     kept = kept[np.lexsort([column[kept] for column in (std, annotations.value, who, action, row)])]
     row, action, who = row[kept], action[kept], who[kept]
     question = np.unique(row * len(actions) + action, return_inverse=True)[1]
-    outcome = Records(episodes, (), gamma).returns_from(row)
+    outcome = episodes.returns_to_go(gamma)[row]
     taken = episodes.action[row] == action
     decided = np.where(episodes.action == ABSENT, -1, episodes.step)
     nameless = who == ABSENT

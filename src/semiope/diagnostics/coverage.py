@@ -10,6 +10,7 @@ from semiope._arrays import Floats, Integers
 from semiope.diagnostics.findings import GREEN, Finding, Rule
 from semiope.diagnostics.support import NEGLIGIBLE
 from semiope.estimate.problem import Problem, augmented_support, behavior_support
+from semiope.estimate.registry import SUPPORT
 
 LACKING = Rule(amber=NEGLIGIBLE, red=0.05)
 QUESTIONS = 40
@@ -41,14 +42,17 @@ def support_map(problem: Problem) -> SupportMap:
     return SupportMap([states[int(s)] for s in order], decisions[order].astype(np.int64), *shares)
 
 
-def judge_coverage(problem: Problem, *, listens: bool) -> list[Finding]:
-    """Mass of the policy without support: by the logs alone, and by logs and answers if an estimator listens."""
+def judge_coverage(problem: Problem, annotated: str | None) -> list[Finding]:
+    """Mass of the policy without support: by the logs alone, and by logs and annotations.
+
+    `annotated` is the support of an estimator in which annotations stand for what was not logged; None: they do not.
+    """
     evidence = problem.evidence
     total = max(float(evidence.counts.sum()), 1.0)
     before = _lacking(problem, behavior_support(problem))
-    found = [_finding(problem, before / total, "by the logs alone", matters=not listens)]
-    if listens:
-        after = _lacking(problem, augmented_support(problem))
+    found = [_finding(problem, before / total, "by the logs alone", matters=annotated is None)]
+    if annotated is not None:
+        after = _lacking(problem, SUPPORT[annotated](problem))
         found.append(_finding(problem, after / total, "by logs and answers", matters=True))
     return found
 
@@ -59,17 +63,20 @@ def _finding(problem: Problem, lacking: Floats, by: str, *, matters: bool) -> Fi
     name = f"decisions without support {by}"
     rule = f"amber above 0, red above {LACKING.red:.0%}" if matters else "for information: answers are used"
     if mass <= NEGLIGIBLE:
-        done = "has support by the logs" + (", by answers, or by both" if by == "by logs and answers" else "")
+        done = "has support by the logs"
+        if by == "by logs and answers":
+            done = "was logged, or is of a kind about which questions were asked"
         return Finding(name, light, "0%", rule, f"Everything that the policy would do {done}.")
     cells = problem.evidence.cells
     states = problem.evidence.logbook.episodes.states
     per_state = np.bincount(cells.state, weights=lacking.sum(axis=1), minlength=len(states))
     concerned = np.flatnonzero(per_state > 0)
     first = ", ".join(repr(states[int(s)]) for s in concerned[np.argsort(-per_state[concerned], kind="stable")][:SHOWN])
+    whose = "Estimates" if matters else "Estimates from the logs alone"
     sentence = (
         f"{mass:.1%} of the policy's decisions at the logged steps are actions that were never "
         f"{'taken' if by == 'by the logs alone' else 'taken or answered for'} there, in {len(concerned):,} "
-        f"state{'s' if len(concerned) > 1 else ''} (first {first}). Estimates leave out what they bring."
+        f"state{'s' if len(concerned) > 1 else ''} (first {first}). {whose} leave out what they bring."
     )
     return Finding(name, light, f"{mass:.1%}", rule, sentence, _questions(problem, lacking) if matters else "")
 

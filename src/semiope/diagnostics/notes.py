@@ -11,8 +11,10 @@ from semiope.data.annotations import Annotations
 from semiope.data.asked import about_today, strangers
 from semiope.data.logbook import Logbook
 from semiope.errors import count
+from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ALIASES, ESTIMATORS
-from semiope.repair.steps import turned
+from semiope.models.predictions import WithPredictions
+from semiope.repair.steps import converts
 
 
 def notes_on(
@@ -58,11 +60,11 @@ def notes_on(
 
 def doubt_on_plan(policy: str, asked: Sequence[pa.Table] | None, repair: Sequence[str]) -> list[str]:
     """Whether answers about today's policy are taken for answers about another."""
-    if asked is None or not about_today(asked) or turned(repair):
+    if asked is None or not about_today(asked) or converts(repair):
         return []
     return [
-        f"policy {policy!r}: the plan asked about usual care, and nothing turns the answers to this one: "
-        "use repair='model:today'."
+        f"policy {policy!r}: the plan asked about the behavior policy, and nothing converts the annotations to this "
+        "one: use repair='convert'."
     ]
 
 
@@ -75,3 +77,17 @@ def note_on_plan(
     others = strangers(annotations, asked)
     chosen = f"; {others:,} are to questions that it did not ask, chosen by others" if others else ""
     return [f"policy {policy!r}: a plan chose what to ask{chosen}: split weights are averaged by {means}."]
+
+
+def note_on_predictions(problem: Problem) -> list[str]:
+    """How many questions that the policy needs have no prediction from outside."""
+    modelled = problem.modelled
+    if not isinstance(modelled.outcomes, WithPredictions):
+        return []
+    missing = modelled.outcomes.missing(modelled.study)
+    if not missing:
+        return []
+    return [
+        f"policy {problem.name!r}: predictions are missing for {count(missing, 'question')} that it needs; the model "
+        "of logs and annotations stands in."
+    ]

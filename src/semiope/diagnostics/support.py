@@ -9,7 +9,7 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope.errors import nearest
-from semiope.estimate.problem import Problem
+from semiope.estimate.problem import Problem, differing_propensities
 from semiope.estimate.registry import ESTIMATORS, SUPPORT
 
 WORST = 3
@@ -18,6 +18,8 @@ NEGLIGIBLE = 1e-9
 WAY_OUT = {
     "logged": "Annotating those actions there would mend it.",
     "augmented": "More annotations of those actions there would mend it.",
+    "asked": "Ask about those actions there as well, or use pp-dr, which has the logs where nothing was asked.",
+    "divided": "Ask about those actions there as well.",
 }
 
 
@@ -95,12 +97,7 @@ def judge_propensities(problem: Problem, names: Sequence[str]) -> list[str]:
     """Warn if logged propensities differ within a cell, where estimators with annotations use one pi_b for all."""
     concerned = [name for name in names if ESTIMATORS[name].support == "augmented"]
     evidence = problem.evidence
-    episodes, prob = evidence.logbook.episodes, evidence.logbook.episodes.behavior_prob
-    if not concerned or not len(problem.annotations.row) or prob is None or evidence.behavior.origin != "logged":
-        return []
-    decided = episodes.action >= 0
-    own, mean = prob[decided], evidence.behavior.probs[evidence.cells.of_row[decided], episodes.action[decided]]
-    differ = int(np.count_nonzero(np.abs(own - mean) > 1e-6 * mean))
+    differ = evidence.derived(differing_propensities) if concerned and len(problem.annotations.row) else 0
     if not differ:
         return []
     return [

@@ -16,28 +16,25 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope.errors import SHOWN, SupportError, count
 from semiope.estimate.problem import Problem, Slab, augmented
-from semiope.estimate.scan import Terms
 
 
-def counterfactual(slab: Slab) -> Terms:
-    """f = w rho of the action taken, c = sum of w rho g and k = sum of w rho over the annotated actions."""
-    c, k = slab.additions(split_shares(slab))
-    return Terms(slab.weight_taken * slab.ratio_taken(augmented), c, k)
-
-
-def closed_form(slab: Slab) -> Terms:
-    """f = pi_e of the action taken, c = sum of pi_e g: what equal weights come to if everything is annotated."""
-    c, k = slab.additions(closed_shares(slab))
-    return Terms(slab.evaluation_taken(), c, k)
+def split_factor(slab: Slab) -> Floats:
+    """f = w rho of the action taken."""
+    return slab.weight_taken * slab.ratio_taken(augmented)
 
 
 def split_shares(slab: Slab) -> Floats:
-    """w rho of each annotated action: its share in c and k of `counterfactual`."""
+    """h = w rho of each annotated action."""
     return slab.weight_annotated * slab.ratio_annotated(augmented)
 
 
+def closed_factor(slab: Slab) -> Floats:
+    """f = pi_e of the action taken: what equal weights come to if everything is annotated."""
+    return slab.evaluation_taken()
+
+
 def closed_shares(slab: Slab) -> Floats:
-    """pi_e of each annotated action: its share in c and k of `closed_form`."""
+    """h = pi_e of each annotated action."""
     return slab.evaluation_annotated()
 
 

@@ -7,6 +7,9 @@ annotations), each row in cell c takes from its episode's influence
 
     sum over a of  S(c, a) / N(c)  (w(a) / pi_b+(a|c) - 1).
 
+That is for factors and shares that are ratios: they fall as their count rises, by as much. Of others, S counts what
+passes through an action as often as its factor falls faster; how fast is seen by changing all counts a little.
+
 Where means are weighted by prefixes, pi_b+ = sum of P w / sum of P depends on the steps before as well. An episode's
 weight only enters as a factor of its own P, so that its influence is the derivative y of the estimate by P at its
 first step. Backward over the steps, with z(a) = g for the annotated actions, z(a) = r + gamma y of the next step for
@@ -20,17 +23,17 @@ return, whatever the counts, and only this term knows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers, frozen
 from semiope._compiled import compiled
-from semiope.estimate.counterfactual import counterfactual
 from semiope.estimate.evidence import augmented_probs
-from semiope.estimate.importance import importance
 from semiope.estimate.passes import Recipe
 from semiope.estimate.problem import Problem, augmented
+from semiope.estimate.registry import Estimator
 from semiope.estimate.scan import NOTHING
 from semiope.policies.lookup import safe_ratio
 from semiope.weights.prefix import Walk, walk_of
@@ -43,51 +46,78 @@ class Correction(NamedTuple):
     normalizers: Floats
 
 
-def counting_correction(problem: Problem, recipe: Recipe) -> Correction | None:
-    """The correction, or None where nothing is counted, or it leaves the range of numbers."""
-    evidence = problem.evidence
-    if evidence.behavior.origin != "counted" or recipe.per_step or recipe.terms not in (importance, counterfactual):
+# Counts are changed by this share to see how much factors and shares change with them.
+NUDGE = 1e-4
+
+
+def counting_correction(problem: Problem, estimator: Estimator) -> Correction | None:
+    """The correction, or None where nothing is counted, or it is not known, or leaves the range of numbers."""
+    evidence, recipe = problem.evidence, estimator.recipe
+    if evidence.behavior.origin != "counted" or recipe.per_step or recipe.finish or estimator.support == "asked":
         return None
-    listens = recipe.terms is counterfactual
-    if listens and evidence.by_prefix:
+    if estimator.support is None:
+        return None
+    splits = estimator.support == "augmented"
+    if splits and evidence.by_prefix:
         return _by_prefix(problem, recipe)
     episodes, answers, cells = evidence.logbook.episodes, evidence.logbook.annotations, evidence.cells
     decided = episodes.action >= 0
     rows, action = np.flatnonzero(decided), episodes.action[decided]
-    pulls = np.zeros((2, episodes.n_steps))
-    told = np.zeros((2, len(answers.row)))
-    critic = recipe.critic(problem) if recipe.critic else None
-    for slab in problem.slabs(critic):
+    pulls, told = _through_counts(problem, estimator)
+    probs = evidence.derived(augmented_probs) if splits else evidence.behavior.probs
+    split = evidence.split_weights
+    weight = split.taken[decided] if splits else np.ones(len(rows))
+    found = []
+    decisions = evidence.counts.sum(axis=1)
+    for own, others in zip(pulls, told, strict=True):
+        passing = np.zeros_like(probs)
+        np.add.at(passing, (cells.of_row[rows], action), own[rows])
+        np.add.at(passing, (cells.of_row[answers.row], answers.action), others)
+        passing /= np.maximum(decisions, 1)[:, None]
+        relative = safe_ratio(passing, probs)
+        per_row = np.zeros(episodes.n_steps)
+        per_row[rows] = weight * relative[cells.of_row[rows], action] - passing.sum(axis=1)[cells.of_row[rows]]
+        if splits:
+            np.add.at(per_row, answers.row, split.annotated * relative[cells.of_row[answers.row], answers.action])
+        found.append(np.add.reduceat(per_row, episodes.offsets[:-1]))
+    return Correction(*found) if all(np.isfinite(one).all() for one in found) else None
+
+
+def _through_counts(problem: Problem, estimator: Estimator) -> tuple[Floats, Floats]:
+    """What of the value and of the normalizer hangs on the counts of each row's action, and of each annotated one.
+
+    That is what passes through an action, times how much its factor or share falls, relatively, as its count rises.
+    """
+    evidence, recipe = problem.evidence, estimator.recipe
+    episodes, answers = evidence.logbook.episodes, evidence.logbook.annotations
+    pulls, told = np.zeros((2, episodes.n_steps)), np.zeros((2, len(answers.row)))
+    critic = recipe.critic_of(problem)
+    nudged = [problem.with_counts(1 + by).slabs(critic) for by in (-NUDGE, NUDGE, -2 * NUDGE, 2 * NUDGE)]
+    for slab, *others in zip(problem.slabs(critic), *nudged, strict=True):
         terms = recipe.terms(slab)
         c, k = (NOTHING if one is None else one for one in (terms.c, terms.k))
         before = np.zeros((3, len(slab.reward)))
         given = [frozen(one) for one in (terms.f, c, k)]
         here = frozen(slab.reward), frozen(slab.offsets), problem.gamma, recipe.whole
         _pulls(*here, *given, *pulls[:, slab.rows], *before)
-        if listens:
-            at = answers.row[slab.entries] - slab.rows.start
-            share = slab.weight_annotated * slab.ratio_annotated(augmented)
-            product, discount, earned = before[:, at]
-            told[0, slab.entries] = product * share * (earned + discount * slab.told)
-            told[1, slab.entries] = product * share
-    probs = evidence.derived(augmented_probs) if listens else evidence.behavior.probs
-    split = evidence.split_weights
-    weight = split.taken[decided] if listens else np.ones(len(rows))
-    found = []
-    decisions = evidence.counts.sum(axis=1)
-    for own, others in zip(pulls, told, strict=True):
-        passing = np.zeros_like(probs)
-        np.add.at(passing, (cells.of_row[rows], action), own[rows])
-        if listens:
-            np.add.at(passing, (cells.of_row[answers.row], answers.action), others)
-        passing /= np.maximum(decisions, 1)[:, None]
-        relative = safe_ratio(passing, probs)
-        per_row = np.zeros(episodes.n_steps)
-        per_row[rows] = weight * relative[cells.of_row[rows], action] - passing.sum(axis=1)[cells.of_row[rows]]
-        if listens:
-            np.add.at(per_row, answers.row, split.annotated * relative[cells.of_row[answers.row], answers.action])
-        found.append(np.add.reduceat(per_row, episodes.offsets[:-1]))
-    return Correction(*found) if all(np.isfinite(one).all() for one in found) else None
+        pulls[:, slab.rows] *= safe_ratio(_fall([recipe.factor(other) for other in others]), terms.f)
+        if recipe.shares is not None:
+            falls = _fall([recipe.shares(other) for other in others])
+            product, discount, earned = before[:, answers.row[slab.entries] - slab.rows.start]
+            told[0, slab.entries] = product * falls * (earned + discount * slab.told)
+            told[1, slab.entries] = product * falls
+    return pulls, told
+
+
+def _fall(changed: Sequence[Floats]) -> Floats:
+    """Minus the derivative by the logarithm of counts, from values with counts changed by -d, d, -2d and 2d.
+
+    Richardson's extrapolation of two central differences: what is left of order d^4 is below rounding.
+    """
+    below, above, far_below, far_above = changed
+    near, far = (below - above) / (2 * NUDGE), (far_below - far_above) / (4 * NUDGE)
+    found: Floats = (4 * near - far) / 3
+    return found
 
 
 @compiled
@@ -130,7 +160,7 @@ def _by_prefix(problem: Problem, recipe: Recipe) -> Correction | None:
     """
     evidence = problem.evidence
     episodes, row = evidence.logbook.episodes, evidence.logbook.annotations.row
-    critic = recipe.critic(problem) if recipe.critic else problem.no_critic
+    critic = recipe.critic_of(problem)
     discount = problem.gamma ** episodes.step.astype(np.float64)
     gain, told, end = discount * critic.reward, discount[row] * critic.annotated, np.zeros(episodes.n_episodes)
     if recipe.whole:

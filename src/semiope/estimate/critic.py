@@ -30,13 +30,13 @@ class Critic(NamedTuple):
     start: Floats
 
     @classmethod
-    def of(cls, returns: Floats, study: Study) -> Critic:
-        """Shape the rewards and annotations by Q-hat of every action in every row."""
+    def of(cls, returns: Floats, study: Study, annotated: Floats) -> Critic:
+        """Shape the rewards, and these values of annotations, by Q-hat of every action in every row."""
         episodes, annotations = study.episodes, study.logbook.annotations
         worth = np.einsum("ij,ij->i", study.probs, returns)
         reward = np.empty(episodes.n_steps)
         _shape(episodes.offsets, episodes.action, episodes.reward, returns, study.gamma, worth, reward)
-        told = annotations.value - returns[annotations.row, annotations.action]
+        told = annotated - returns[annotations.row, annotations.action]
         return cls(reward, told, worth[episodes.offsets[:-1]])
 
 

@@ -14,22 +14,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from semiope.estimate.critic import Critic
-from semiope.estimate.problem import Problem, Slab
+from semiope._arrays import Floats
+from semiope.estimate.problem import Slab
 from semiope.estimate.scan import Terms
 
 
-def nothing(slab: Slab) -> Terms:
-    """f = 0: nothing after the first decision is looked at; every episode counts one."""
+def nothing(slab: Slab) -> Floats:
+    """f = 0: nothing after the first decision is looked at."""
+    return np.where(slab.decided, 0.0, 1.0)
+
+
+def once(slab: Slab, terms: Terms) -> Terms:
+    """Let every episode count one: k = 1 at decisions."""
     decided = slab.decided.astype(np.float64)
-    return Terms(1 - decided, np.zeros(len(decided)), decided)
-
-
-def plain(problem: Problem) -> Critic:
-    """The model of the logs alone."""
-    return problem.modelled.critic
-
-
-def annotated(problem: Problem) -> Critic:
-    """The model corrected by annotations."""
-    return problem.modelled.annotated_critic
+    return terms._replace(c=np.zeros(len(decided)), k=decided)

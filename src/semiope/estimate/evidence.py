@@ -42,7 +42,7 @@ class Evidence:
 
     def with_values(self, value: Floats) -> Evidence:
         """The same evidence with other values of its aligned annotations; nothing that is derived depends on them."""
-        annotations = self.logbook.annotations._replace(value=value)
+        annotations = self.logbook.annotations.with_values(value)
         return replace(self, logbook=replace(self.logbook, annotations=annotations))
 
     def derived(self, build: Callable[[Evidence], Derived]) -> Derived:
@@ -102,5 +102,6 @@ def behavior_probs(evidence: Evidence) -> Floats:
 def augmented_probs(evidence: Evidence) -> Floats:
     """pi_b+ of Definition 1 per cell and action."""
     return augmented_policy(
-        evidence.behavior.probs, evidence.counts, evidence.split_weights, evidence.cells, evidence.logbook
-    )
+        evidence.behavior.probs, evidence.counts, evidence.split_weights, evidence.cells, evidence.logbook,
+        of_all=evidence.behavior.origin != "logged",
+    )  # fmt: skip

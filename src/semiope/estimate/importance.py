@@ -10,10 +10,10 @@ Both are the recursion with f_t = rho_t, with rewards weighted by the whole prod
 
 from __future__ import annotations
 
+from semiope._arrays import Floats
 from semiope.estimate.problem import Slab, behavior
-from semiope.estimate.scan import Terms
 
 
-def importance(slab: Slab) -> Terms:
+def ratio(slab: Slab) -> Floats:
     """f = rho: the ratio of the action taken, 1 where there was no decision."""
-    return Terms(slab.ratio_taken(behavior))
+    return slab.ratio_taken(behavior)

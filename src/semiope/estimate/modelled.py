@@ -12,7 +12,8 @@ from semiope._arrays import Floats
 from semiope.data.logbook import Logbook
 from semiope.estimate.critic import Critic
 from semiope.models.folds import deal
-from semiope.models.study import Outcomes, Study
+from semiope.models.outcomes import Automatic
+from semiope.models.study import Corrected, Outcomes, Study, precisions
 from semiope.policies.lookup import BoundPolicy, everything
 from semiope.policies.policy import AnyPolicy
 
@@ -35,26 +36,63 @@ class Modelled:
         folds = None if n_folds is None else deal(self.logbook.episodes.n_episodes, n_folds)
         return Study(self.logbook, self.policy, everything(self.evaluation, self.logbook), self.gamma, self.name, folds)
 
+    @property
+    def told(self) -> str:
+        """The model in a few words."""
+        chosen = self.outcomes.chosen(self.study) if isinstance(self.outcomes, Automatic) else self.outcomes
+        return chosen.told
+
     @cached_property
     def returns(self) -> Floats:
         """Q-hat of every action in every row, (n_rows, n_actions), by the model of the logs that did not see it."""
         return self._each_by_its_own(self._models)
 
     @cached_property
+    def corrected(self) -> list[Corrected]:
+        """The model of each fold corrected by annotations in the others."""
+        found = (self.outcomes.corrected(self.study, fold, model) for fold, model in enumerate(self._models))
+        n = self.study.n_annotators
+        return [one if isinstance(one, Corrected) else Corrected(one, np.zeros(n), np.ones(n + 1)) for one in found]
+
+    @cached_property
     def annotated_returns(self) -> Floats:
         """The same, the model corrected by annotations."""
-        corrected = (self.outcomes.corrected(self.study, fold, found) for fold, found in enumerate(self._models))
-        return self._each_by_its_own(corrected)
+        return self._each_by_its_own(one.returns for one in self.corrected)
+
+    @cached_property
+    def annotated_values(self) -> Floats:
+        """Annotations without what annotators differ by, weighed by their noise: one value a question.
+
+        What is known of the annotators of a question comes from other folds.
+        """
+        aligned = self.logbook.annotations
+        responses, who = aligned.responses, self.study.annotator_of
+        fold = self.study.fold_of_row[aligned.row[responses.place]]
+        offsets = np.array([np.append(one.offsets, 0.0) for one in self.corrected])
+        noise = np.array([one.noise for one in self.corrected])
+        weight = precisions(noise[fold, who], self.study.noise_scale)
+        n = len(aligned.row)
+        value = np.bincount(responses.place, weights=weight * (responses.value - offsets[fold, who]), minlength=n)
+        found: Floats = value / np.bincount(responses.place, weights=weight, minlength=n)
+        return found
+
+    @property
+    def std(self) -> float:
+        """Posterior standard deviation of the mean value of first rows; NaN if the corrected model knows none.
+
+        Folds share most of what their models were fitted to: their mean is taken, and not less.
+        """
+        return float(np.mean([one.std for one in self.corrected]))
 
     @cached_property
     def critic(self) -> Critic:
         """The model of the logs as control variate."""
-        return Critic.of(self.returns, self.study)
+        return Critic.of(self.returns, self.study, self.logbook.annotations.value)
 
     @cached_property
     def annotated_critic(self) -> Critic:
         """The model corrected by annotations as control variate."""
-        return Critic.of(self.annotated_returns, self.study)
+        return Critic.of(self.annotated_returns, self.study, self.annotated_values)
 
     @cached_property
     def _models(self) -> list[Floats]:

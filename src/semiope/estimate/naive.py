@@ -15,20 +15,42 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 from semiope.estimate.evidence import Evidence
-from semiope.estimate.problem import Denominator, Problem, Slab
+from semiope.estimate.problem import Problem, Slab
 from semiope.estimate.scan import Terms
 from semiope.policies.behavior import shares
 from semiope.policies.lookup import Lookup, TableLookup
 
 
-def naive_unweighted(slab: Slab) -> Terms:
+def unweighted_factor(slab: Slab) -> Floats:
+    """f = rho of the action taken, each sample weighing 1."""
+    return slab.ratio_taken(pooled_unweighted)
+
+
+def unweighted_shares(slab: Slab) -> Floats:
+    """h = rho of each annotated action: all samples of an episode at once."""
+    return slab.ratio_annotated(pooled_unweighted)
+
+
+def count_samples(slab: Slab, terms: Terms) -> Terms:
     """Each of an episode's L samples weighs 1; divide by the number of samples."""
-    return _naive(slab, pooled_unweighted)._replace(samples=1 + slab.annotations_per_episode())
+    squares = slab.sum_per_row(unweighted_shares(slab) ** 2)
+    return terms._replace(samples=1 + slab.annotations_per_episode(), k_squared=squares)
 
 
-def naive_weighted(slab: Slab) -> Terms:
+def weighted_factor(slab: Slab) -> Floats:
+    """f = rho of the action taken, each sample weighing 1 / L."""
+    return slab.ratio_taken(pooled_weighted)
+
+
+def weighted_shares(slab: Slab) -> Floats:
+    """h = rho of each annotated action: all samples of an episode at once."""
+    return slab.ratio_annotated(pooled_weighted)
+
+
+def share_weight(slab: Slab, terms: Terms) -> Terms:
     """Each of an episode's L samples weighs 1 / L; divide by the number of episodes."""
-    return _naive(slab, pooled_weighted)._replace(weight=1 / (1 + slab.annotations_per_episode()))
+    squares = slab.sum_per_row(weighted_shares(slab) ** 2)
+    return terms._replace(weight=1 / (1 + slab.annotations_per_episode()), k_squared=squares)
 
 
 def pooled_unweighted(problem: Problem) -> Lookup:
@@ -39,13 +61,6 @@ def pooled_unweighted(problem: Problem) -> Lookup:
 def pooled_weighted(problem: Problem) -> Lookup:
     """The behaviour policy counted in the augmented data, each sample with weight 1 / L."""
     return problem.evidence.derived(_pooled_weighted)
-
-
-def _naive(slab: Slab, pooled: Denominator) -> Terms:
-    """f = rho, c = sum of rho g, k = sum of rho over the annotated actions: all samples of an episode at once."""
-    ratio = slab.ratio_annotated(pooled)
-    c, k = slab.additions(ratio)
-    return Terms(slab.ratio_taken(pooled), c, k, k_squared=slab.sum_per_row(ratio**2))
 
 
 def _pooled_unweighted(evidence: Evidence) -> Lookup:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from semiope._arrays import Floats
 from semiope.estimate.critic import Critic
 from semiope.estimate.problem import Problem, Slab
 from semiope.estimate.result import EpisodeValues
@@ -17,20 +18,37 @@ from semiope.estimate.stepwise import RowsDone, values_normalized_per_step
 class Recipe(NamedTuple):
     """How per-episode values are made.
 
-    `terms` prepares the recursion, `whole` weights rewards by the whole episode's ratio. `per_step` normalises the
-    ratios at each step: over "all" episodes (finished ones keep their last ratio) or over those still "alive". A
-    `critic` makes it doubly robust: the estimator then sees what its model leaves of rewards and annotations.
+    `factor` gives f of each row, the factor of the action taken; `shares` gives h of each annotation, its share in the
+    additions c = sum of h g and k = sum of h (None: annotations do not enter). `finish` completes the terms where that
+    is not all. `whole` weights rewards by the whole episode's ratio. `per_step` normalises the ratios at each step:
+    over "all" episodes (finished ones keep their last ratio) or over those still "alive". A `critic` makes it doubly
+    robust: the estimator then sees what a model leaves of rewards and annotations, that of the logs ("plain") or the
+    one corrected by annotations ("annotated").
     """
 
-    terms: Callable[[Slab], Terms]
+    factor: Callable[[Slab], Floats]
+    shares: Callable[[Slab], Floats] | None = None
     whole: bool = False
     per_step: str | None = None
-    critic: Callable[[Problem], Critic] | None = None
+    critic: str | None = None
+    finish: Callable[[Slab, Terms], Terms] | None = None
+
+    def terms(self, slab: Slab) -> Terms:
+        """What the recursion runs on, for a run of episodes."""
+        f = self.factor(slab)
+        found = Terms(f) if self.shares is None else Terms(f, *slab.additions(self.shares(slab)))
+        return found if self.finish is None else self.finish(slab, found)
+
+    def critic_of(self, problem: Problem) -> Critic:
+        """Rewards and annotations as this recipe sees them."""
+        if self.critic is None:
+            return problem.no_critic
+        return problem.modelled.annotated_critic if self.critic == "annotated" else problem.modelled.critic
 
 
 def episode_values(problem: Problem, recipe: Recipe, done: RowsDone | None = None) -> EpisodeValues:
     """Run a recipe over all episodes; `done` is told of rows as they are finished."""
-    critic = recipe.critic(problem) if recipe.critic else problem.no_critic
+    critic = recipe.critic_of(problem)
     if recipe.per_step:
         finished = recipe.per_step == "all"
         found = values_normalized_per_step(problem, recipe.terms, critic, count_finished=finished, done=done)

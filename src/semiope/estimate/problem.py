@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,26 +15,38 @@ from semiope.data.logbook import AlignedAnnotations
 from semiope.estimate.critic import Critic, untouched
 from semiope.estimate.evidence import Evidence, augmented_probs, behavior_probs
 from semiope.estimate.modelled import Modelled
+from semiope.models.folds import deal
+from semiope.models.predictions import WithPredictions
 from semiope.models.study import Outcomes
+from semiope.policies.behavior import shares
 from semiope.policies.lookup import BoundPolicy, ListedLookup, Lookup, RowLookup, TableLookup, divide, safe_ratio
 from semiope.policies.policy import AnyPolicy
 from semiope.weights.augmented import augmented_by_row, mean_split_weights
+from semiope.weights.inclusion import Inclusion, inclusion
 from semiope.weights.prefix import PrefixAugmented, prefix_augmented
 from semiope.weights.split import SplitWeights
 
 ROWS_PER_SLAB = 1 << 17
+# Propensities logged in one cell for one action that differ by less, relatively, are the same.
+SAME = 1e-6
+Derived = TypeVar("Derived")
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One policy to evaluate: `evaluation` is pi_e, bound to the logbook; `modelled` are its returns by a model."""
+    """One policy to evaluate: `evaluation` is pi_e, bound to the logbook; `modelled` are its returns by a model.
+
+    What was found about a `fixed` problem, if there is one, is not found again.
+    """
 
     name: str
     evidence: Evidence
     evaluation: BoundPolicy
     gamma: float
     modelled: Modelled
+    fixed: Problem | None = None
     _ratios: dict[Denominator, Lookup] = field(default_factory=dict)
+    _derived: dict[Callable[[Problem], Any], Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, policy: AnyPolicy, evidence: Evidence, gamma: float, outcomes: Outcomes) -> Problem:
@@ -43,7 +56,54 @@ class Problem:
 
     def with_values(self, value: Floats) -> Problem:
         """The same problem with other values of its annotations: ratios, which are kept, do not depend on them."""
-        return replace(self, evidence=self.evidence.with_values(value))
+        return replace(self, evidence=self.evidence.with_values(value), fixed=None, _derived={})
+
+    def with_counts(self, times: float) -> Problem:
+        """The same problem with the behavior policy times a number: to see what hangs on its counts, and that alone."""
+        scaled = replace(self.evidence, behavior=self.evidence.behavior.times(times), _derived={})
+        return replace(self, evidence=scaled, fixed=self, _ratios={}, _derived={})
+
+    @cached_property
+    def without_predictions(self) -> Problem:
+        """The same without predictions from outside, which are of actions not taken alone.
+
+        A model that depends on which action was taken would bias estimators that correct it by ratios.
+        """
+        outcomes = self.modelled.outcomes
+        if not isinstance(outcomes, WithPredictions):
+            return self
+        return replace(self, modelled=replace(self.modelled, outcomes=outcomes.outcomes), _derived={})
+
+    def once(self, build: Callable[[Problem], Derived]) -> Derived:
+        """Return `build(self)`, computed on first use; `build` must be a function of a module, not one made anew."""
+        if build not in self._derived:
+            self._derived[build] = build(self)
+        found: Derived = self._derived[build]
+        return found
+
+    @cached_property
+    def inclusion(self) -> Inclusion:
+        """How likely the questions that this policy needs were to be asked."""
+        if self.fixed is not None:
+            return self.fixed.inclusion
+        logbook = self.evidence.logbook
+        return inclusion(logbook, self.evaluation, deal(logbook.episodes.n_episodes))
+
+    @cached_property
+    def behavior_at_questions(self) -> tuple[Floats, Floats] | None:
+        """pi_b at the actions taken and at those annotated; None where only that of actions taken is known.
+
+        Where propensities were logged and are the same throughout a cell, the cell's counts stand for them: they say
+        the same, and also of actions that were not taken.
+        """
+        evidence = self.evidence
+        rows, entries = slice(0, evidence.logbook.episodes.n_steps), slice(0, len(self.annotations.row))
+        lookup = evidence.behavior.lookup
+        if evidence.behavior.origin == "logged":
+            if evidence.derived(differing_propensities):
+                return None
+            lookup = TableLookup(shares(evidence.counts), evidence.cells, evidence.logbook)
+        return lookup.taken(rows), lookup.annotated(entries)
 
     @property
     def annotations(self) -> AlignedAnnotations:
@@ -89,6 +149,16 @@ class Problem:
 Denominator = Callable[[Problem], Lookup]
 
 
+def differing_propensities(evidence: Evidence) -> int:
+    """How many logged propensities differ from the mean of their cell and action."""
+    episodes, prob = evidence.logbook.episodes, evidence.logbook.episodes.behavior_prob
+    if prob is None or evidence.behavior.origin != "logged":
+        return 0
+    decided = episodes.action >= 0
+    own, mean = prob[decided], evidence.behavior.probs[evidence.cells.of_row[decided], episodes.action[decided]]
+    return int(np.count_nonzero(np.abs(own - mean) > SAME * mean))
+
+
 def behavior(problem: Problem) -> Lookup:
     """pi_b at the actions taken."""
     return problem.evidence.behavior.lookup
@@ -112,6 +182,16 @@ def augmented_support(problem: Problem) -> Floats:
         return in_cells
     probs = problem.prefix.probs
     return np.where(probs.sum(axis=1, keepdims=True) > 0, probs, in_cells)
+
+
+def asked_support(problem: Problem) -> Floats:
+    """1 per cell and action, 0 where nothing was ever asked about a pair that the policy needs."""
+    return np.where(problem.inclusion.never[problem.evidence.cells.state], 0.0, 1.0)
+
+
+def divided_support(problem: Problem) -> Floats:
+    """What logs or annotations know of: pi_b per cell and action, and 1 where questions were asked."""
+    return np.maximum(behavior_support(problem), asked_support(problem))
 
 
 def _augmented(evidence: Evidence) -> Lookup:

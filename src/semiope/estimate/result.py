@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,12 +16,15 @@ from semiope.data.labels import Vocabulary
 if TYPE_CHECKING:
     from semiope.uncertainty.intervals import Interval
 
+# The square of the normal quantile of 97.5%: what exceeds it, in squared standard errors, is no chance at 5%.
+NO_CHANCE = 3.841458820694124
+
 
 class EpisodeValues(NamedTuple):
-    """Per-episode values v and normalisers m; the true ones are v * 2**value_exponent and m * 2**normalizer_exponent.
+    """Per-episode values v and normalizers m; the true ones are v * 2**value_exponent and m * 2**normalizer_exponent.
 
     Both exponents are 0 if the largest of the true ones fits well into float64 (below 2**900, above 2**-900).
-    `samples` are how many each episode stands for (None: one each), `squares` the sums of their squared normalisers
+    `samples` are how many each episode stands for (None: one each), `squares` the sums of their squared normalizers
     (None: m**2).
     """
 
@@ -32,12 +36,71 @@ class EpisodeValues(NamedTuple):
     squares: Floats | None = None
 
 
+class ModelValues(NamedTuple):
+    """What a model alone says of each episode, and the posterior standard deviation of their mean; NaN if unknown."""
+
+    values: Floats
+    std: float
+
+
+class Part(NamedTuple):
+    """A standard error that is not one over episodes, and the degrees of freedom it is known with."""
+
+    std_error: float
+    degrees: float
+
+
+class Rival(NamedTuple):
+    """An estimate that does not take the annotators' word, beside one that does.
+
+    `apart` is their difference in its standard errors, `apart_error`. `shows`: the rival rests on outcomes, so that a
+    difference that is no chance is a bias of the annotators, and is taken out.
+    """
+
+    name: str
+    value: float
+    std_error: float
+    degrees: float
+    apart: float
+    apart_error: float
+    shows: bool
+
+    @property
+    def weight(self) -> float:
+        """How much of the difference is no chance at 5%, if the rival shows that it is the annotators'."""
+        return max(0.0, 1 - NO_CHANCE / self.apart**2) if self.shows and self.apart else 0.0
+
+
+class Groups(NamedTuple):
+    """The estimate without each group of episodes in turn, everything fitted anew; `of_episode` is each one's group."""
+
+    without: Floats
+    of_episode: Integers
+
+    @property
+    def std_error(self) -> float:
+        """The standard error by the jackknife."""
+        n = len(self.without)
+        return float(np.sqrt((n - 1) / n * np.sum((self.without - self.without.mean()) ** 2)))
+
+    @property
+    def influence(self) -> Floats:
+        """Per episode, what gives the same standard error as that of a mean over episodes."""
+        n, episodes = len(self.without), len(self.of_episode)
+        found: Floats = math.sqrt((n - 1) * (episodes - 1)) * (self.without.mean() - self.without)[self.of_episode]
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The value of a policy by one estimator, with the per-episode values and normalisers it comes from.
+    """The value of a policy by one estimator, with the per-episode values and normalizers it comes from.
 
     `labels` are those of the episodes: resampling depends on them, not on how the data are divided or sorted.
-    `correction` is what counting the behaviour policy takes from the episodes' influences, in comparisons.
+    `correction` is what counting the behavior policy takes from the episodes' influences, in comparisons. `model`
+    draws the value towards that of a model alone, `parts` are variances beside that over episodes, `find_rivals`
+    looks for estimates that do not trust annotations; `refit` evaluates again without each of a few groups of
+    episodes, where something was fitted that per-episode values take as given. `mean_one`: if counts are few, ratios do
+    not average one as they should, and a decision has to hold by the self-normalized form as well.
     """
 
     policy: str
@@ -46,6 +109,11 @@ class Estimate:
     self_normalized: bool = False
     labels: Vocabulary | None = None
     correction: tuple[Floats, Floats] | None = None
+    model: ModelValues | None = None
+    parts: tuple[Part, ...] = ()
+    find_rivals: Callable[[], Sequence[Rival]] | None = None
+    refit: Callable[[], Groups] | None = None
+    mean_one: bool = False
 
     @property
     def values(self) -> Floats:
@@ -54,7 +122,7 @@ class Estimate:
 
     @property
     def normalizers(self) -> Floats:
-        """Per-episode normalisers (scaled likewise): an episode's ratio or, with annotations, the sum of its ratios."""
+        """Per-episode normalizers (scaled likewise): an episode's ratio or, with annotations, the sum of its ratios."""
         return self.per_episode.normalizers
 
     @cached_property
@@ -65,19 +133,72 @@ class Estimate:
         return np.ones(len(self.values)) if self.per_episode.samples is None else self.per_episode.samples
 
     @cached_property
-    def value(self) -> float:
-        """Sum of values over sum of denominators; NaN if the denominators sum to 0."""
+    def unshrunk(self) -> float:
+        """Sum of values over sum of denominators; NaN if the denominators sum to 0. Intervals are around it."""
         total = float(self.denominators.sum())
         return self._unscaled(float(self.values.sum()) / total) if total else math.nan
 
     @cached_property
-    def std_error(self) -> float:
-        """Standard error over episodes, by the delta method for ratios; NaN for fewer than two episodes."""
+    def rivals(self) -> Sequence[Rival]:
+        """Estimates of the same value that do not trust annotations; the one that can best be told apart first."""
+        return () if self.find_rivals is None else self.find_rivals()
+
+    @cached_property
+    def bias(self) -> float:
+        """The bias of annotators in this estimate, as far as outcomes show it."""
+        shows = next((one for one in self.rivals if one.shows), None)
+        return 0.0 if shows is None else shows.weight * (self.unshrunk - shows.value)
+
+    @property
+    def also_covered(self) -> list[Rival]:
+        """Rivals that an interval covers as well: the first, and others that disagree at 5%.
+
+        The first is the one that can best be told apart. Without it, an interval would hold only if annotators share no
+        bias, or one large enough to show.
+        """
+        return [*self.rivals[:1], *(one for one in self.rivals[1:] if one.apart**2 > NO_CHANCE)]
+
+    @cached_property
+    def value(self) -> float:
+        """The estimate: `unshrunk`, drawn towards the model where its correction is noise, without a bias that shows.
+
+        See `kept_of` for how much of the model's correction is kept.
+        """
+        found = self.unshrunk
+        if self.model is not None:
+            alone = float(self.model.values.mean())
+            noise = standard_error(self.values - self.model.values, self.denominators)
+            found = alone + (found - alone) * kept_of(found - alone, noise, self.model.std)
+        return found - self.bias
+
+    @cached_property
+    def over_episodes(self) -> float:
+        """Standard error over episodes alone, by the delta method for ratios; NaN for fewer than two episodes."""
         return self._unscaled(standard_error(self.values, self.denominators))
 
     @cached_property
+    def groups(self) -> Groups | None:
+        """The estimate without each of a few groups of episodes; None where nothing was fitted."""
+        return None if self.refit is None else self.refit()
+
+    @cached_property
+    def std_error(self) -> float:
+        """Standard error of `unshrunk`, with all that was fitted on the way; NaN for fewer than two episodes."""
+        own = self.over_episodes if self.groups is None else self.groups.std_error
+        return math.hypot(own, *(part.std_error for part in self.parts))
+
+    @cached_property
+    def degrees(self) -> float:
+        """Degrees of freedom of the standard error (Satterthwaite)."""
+        if self.groups is not None:
+            own = Part(self.groups.std_error, float(len(self.groups.without) - 1))
+        else:
+            own = Part(self.over_episodes, degrees_of_freedom(influence_of(self.values, self.denominators)))
+        return satterthwaite([own, *self.parts])
+
+    @cached_property
     def ess(self) -> float:
-        """Effective sample size: (sum of normalisers)**2 / sum of their squares."""
+        """Effective sample size: (sum of normalizers)**2 / sum of their squares."""
         largest = float(self.normalizers.max())
         if not largest:
             return 0.0
@@ -86,14 +207,16 @@ class Estimate:
         return float(share.sum()) ** 2 / float(squares.sum())
 
     def interval(self, alpha: float = 0.05, method: str = "t", *, seed: int | np.random.Generator = 0) -> Interval:
-        """Return a confidence interval at level 1 - alpha.
+        """Return a confidence interval at level 1 - alpha, with all that was fitted on the way.
 
-        `method`: `t`, `normal`, or by resampling (which uses the seed) `bootstrap`, `studentized`, `bca`.
+        `method`: `t`, `normal`, or by resampling (which uses the seed) `bootstrap`, `studentized`, `bca`. Where
+        there is an estimate that does not trust annotations, the interval covers it as well.
         """
-        from semiope.uncertainty.intervals import Interval, interval
+        from semiope.uncertainty.intervals import Interval, covering, interval
 
         found = interval(self.values, self.denominators, alpha=alpha, method=method, seed=seed, keys=self.keys)
-        return Interval(*map(self._unscaled, found))
+        found = Interval(*map(self._unscaled, found))
+        return covering(found, self, alpha, method)
 
     @property
     def keys(self) -> Integers:
@@ -108,6 +231,8 @@ class Estimate:
     @cached_property
     def influence(self) -> Floats:
         """How much each episode pulls the estimate its way, times n; less what counting takes, if that is known."""
+        if self.groups is not None:
+            return self.groups.influence
         found = influence_of(self.values, self.denominators)
         if self.correction is not None:
             values, normalizers = self.correction
@@ -125,6 +250,30 @@ class Estimate:
 
     def __repr__(self) -> str:
         return f"Estimate({self.estimator} = {self.value:.6g} +- {self.std_error:.2g}, ess {self.ess:.1f})"
+
+
+def kept_of(correction: float, noise: float, model: float) -> float:
+    """How much of a model's correction D is kept: t / (t + s^2), s being its standard error `noise`.
+
+    t is the model's own variance or, if that is more, what of D^2 is no chance at 5%. A model that does not know its
+    variance (NaN) has t = D^2 - s^2, which estimates the square of what the correction corrects.
+    """
+    unit = max(abs(correction), noise, 0.0 if math.isnan(model) else model)
+    if not noise > 0 or not math.isfinite(unit):
+        return 1.0
+    d, s, own = (number / unit for number in (correction, noise, 0.0 if math.isnan(model) else model))
+    size = max(own**2, d**2 - (1.0 if math.isnan(model) else NO_CHANCE) * s**2, 0.0)
+    return size / (size + s**2)
+
+
+def satterthwaite(parts: Sequence[Part]) -> float:
+    """Degrees of freedom of a standard error that is made of several."""
+    largest = max(part.std_error for part in parts)
+    if not largest > 0 or not math.isfinite(largest):
+        return parts[0].degrees
+    shares = [(part.std_error / largest) ** 2 for part in parts]
+    spent = sum(share**2 / part.degrees for share, part in zip(shares, parts, strict=True))
+    return sum(shares) ** 2 / spent if spent > 0 else parts[0].degrees
 
 
 def standard_error(numerators: Floats, denominators: Floats) -> float:
@@ -148,3 +297,18 @@ def influence_of(numerators: Floats, denominators: Floats) -> Floats:
     n, total = len(numerators), float(denominators.sum())
     found: Floats = (numerators - float(numerators.sum()) / total * denominators) / (total / n)
     return found
+
+
+def degrees_of_freedom(influence: Floats) -> float:
+    """Degrees of freedom of a standard error over episodes, n - 1 at most and 1 at least.
+
+    The variance of an estimated variance is (k - 1) / n of its square, k the kurtosis, where that of a chi-squared
+    variable is 2 over its degrees of freedom: 2 n / (k - 1). A few episodes that carry an estimate leave few.
+    """
+    n = len(influence)
+    largest = float(np.abs(influence).max(initial=0.0))
+    if n < 2 or not largest or not math.isfinite(largest):
+        return float(max(n - 1, 1))
+    squares = np.square(influence / largest)
+    kurtosis = n * float(np.square(squares).sum()) / float(squares.sum()) ** 2
+    return float(min(max(2 * n / max(kurtosis - 1, 1e-12), 1.0), n - 1))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from semiope._arrays import Floats
-from semiope.estimate.counterfactual import counterfactual
+from semiope.estimate.counterfactual import split_factor, split_shares
 from semiope.estimate.critic import Critic
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import Estimator
@@ -25,9 +25,15 @@ class Weighed:
 
     def seen_by(self, estimator: Estimator) -> Problem:
         """The problem as this estimator is to see it: only those that split weights are concerned."""
+        if not estimator.completes and self.problem.without_predictions is not self.problem:
+            return self._without_predictions.seen_by(estimator)
         if self.kind is None or estimator.support != "augmented":
             return self.problem
         return self._centred if estimator.recipe.critic else self._plain
+
+    @cached_property
+    def _without_predictions(self) -> Weighed:
+        return Weighed(self.problem.without_predictions, self.kind)
 
     @cached_property
     def _plain(self) -> Problem:
@@ -64,7 +70,6 @@ def _continued(problem: Problem, critic: Critic) -> Floats:
     """r + gamma v after each action taken, v by c-pdis with the weights that the problem has."""
     found = np.empty(problem.evidence.logbook.episodes.n_steps)
     for slab in problem.slabs(critic):
-        terms = counterfactual(slab)
-        assert terms.c is not None
-        continue_each(slab.reward, slab.offsets, problem.gamma, terms.f, terms.c, found[slab.rows])
+        c, _ = slab.additions(split_shares(slab))
+        continue_each(slab.reward, slab.offsets, problem.gamma, split_factor(slab), c, found[slab.rows])
     return np.clip(np.nan_to_num(found), -LARGEST, LARGEST)

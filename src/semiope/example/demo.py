@@ -18,13 +18,13 @@ SCORES = {
     "rmse": "error of the estimates (RMSE)",
     "spearman": "rank correlation with the truth",
     "regret@1": "lost by choosing the one that looks best",
-    "fpr": "called better than today's, and are not",
-    "fnr": "better than today's, and not called so",
+    "fpr": "called better than practice, and are not",
+    "fnr": "better than practice, and not called so",
 }
 
 
 def run(report: Path, *, patients: int = PATIENTS, seed: int = 0) -> None:
-    """Simulate logs, evaluate 26 policies from them, ask experts, evaluate again, compare with the truth, report."""
+    """Simulate logs, evaluate 26 policies from them, ask annotators, evaluate again, compare with the truth, report."""
     import semiope as so
     from semiope.domains import sepsis
     from semiope.errors import quietly
@@ -35,7 +35,7 @@ def run(report: Path, *, patients: int = PATIENTS, seed: int = 0) -> None:
     today = world.mdp.value(world.behavior)
     episodes = world.sample(patients, seed=seed)
     out.print(
-        f"[bold]1. Logs.[/] {patients:,} patients with sepsis, treated as today for up to 20 steps "
+        f"[bold]1. Logs.[/] {patients:,} patients with sepsis, treated by current practice for up to 20 steps "
         f"({episodes.n_steps:,} rows).\n   {len(truth)} candidate policies, none of which anybody has tried. "
         "Discharged +1, died -1, discounted by 0.99 a step.\n"
     )
@@ -45,15 +45,16 @@ def run(report: Path, *, patients: int = PATIENTS, seed: int = 0) -> None:
     out.print(
         "[bold]2. From the logs alone[/] (pdwis): most of what the candidates would do was never or seldom done.\n"
     )
-    expert = so.Annotator(std=NOISE)
-    answers = world.annotate(episodes, world.policies, annotators=expert, seed=seed)
+    annotator = so.Annotator(std=NOISE)
+    annotations = world.annotate(episodes, world.policies, annotators=annotator, of_action_taken=True, seed=seed)
     with quietly():
-        names = ["pdis", "pdwis", "c-pdis", "c-pdwis"]
-        both = so.evaluate(episodes, world.policies, annotations=answers, estimators=names, **options)
-    asked = len(next(iter(answers.values())))
+        names = ["pdis", "pdwis", "c-pdis", "pp-dr"]
+        both = so.evaluate(episodes, world.policies, annotations=annotations, estimators=names, **options)
+    asked = len(next(iter(annotations.values())))
     out.print(
-        f"[bold]3. Experts[/] (simulated, noise {NOISE:g}) say what they expect of the actions not taken: {asked:,} "
-        "answers for each policy.\n   Evaluated again with them (c-pdis).\n"
+        f"[bold]3. Annotators[/] (simulated, noise {NOISE:g}) say what they expect of each action: {asked:,} "
+        "annotations for each policy.\n   Those of actions taken show whether annotators can be trusted; "
+        "the others are used (pp-dr).\n"
     )
     before, after = so.compare(alone, estimator="pdwis", seed=seed), so.compare(both, seed=seed)
     _print_policies(truth, before, after, today)
@@ -68,8 +69,16 @@ def run(report: Path, *, patients: int = PATIENTS, seed: int = 0) -> None:
 def _print_policies(truth: Mapping[str, float], before: Comparison, after: Comparison, today: float) -> None:
     """The best and the worst by the second look, beside the first look and the truth."""
     table = Table(title="4. Beside the truth, which is known here", title_justify="left")
-    for heading in ("rank", "policy", "logs alone", "with answers", "95% interval", "truth", "better than today?"):
-        table.add_column(heading, justify="left" if heading in ("policy", "better than today?") else "right")
+    for heading in (
+        "rank",
+        "policy",
+        "logs alone",
+        "with annotations",
+        "95% interval",
+        "truth",
+        "better than practice?",
+    ):
+        table.add_column(heading, justify="left" if heading in ("policy", "better than practice?") else "right")
     stands = list(after.values())
     for one in (*stands[:SHOWN], None, *stands[-2:]):
         if one is None:
@@ -81,12 +90,12 @@ def _print_policies(truth: Mapping[str, float], before: Comparison, after: Compa
         table.add_row(str(one.rank), one.policy, *numbers, call)
     out = console()
     out.print(table)
-    out.print(f"   Today's policy: {after.today.value:.3f} observed, {today:.3f} in truth.\n")
+    out.print(f"   Current practice: {after.today.value:.3f} observed, {today:.3f} in truth.\n")
 
 
 def _print_scores(before: Mapping[str, float], after: Mapping[str, float]) -> None:
     table = Table()
-    for heading in ("over all 26 policies", "logs alone", "with answers"):
+    for heading in ("over all 26 policies", "logs alone", "with annotations"):
         table.add_column(heading, justify="left" if heading.startswith("over") else "right")
     for key, told in SCORES.items():
         shares = key in ("fpr", "fnr")

@@ -23,6 +23,8 @@ STATES = ("stable", "worse", "critical", "recovered", "died")
 ACTIONS = ("wait", "medicate", "transfer")
 OUTCOME = np.array([0.0, 0.0, 0.0, 1.0, -1.0])
 DECISIONS, PATIENTS, SEED, NOISE = 8, 400, 2028, 0.15
+# The share of actions taken that clinicians are asked about as well.
+TAKEN = 0.3
 
 # Where a patient is the day after, by state and action; columns as in STATES.
 NEXT = np.array(
@@ -51,6 +53,8 @@ class Example(NamedTuple):
 def make() -> Example:
     """Simulate the ward."""
     rng, ward = np.random.default_rng(SEED), model()
+    # Some questions are about what was done: its outcomes are known, and show how far clinicians can be trusted.
+    about_taken = np.random.default_rng(SEED + 1)
     today, proposed = _policy(TODAY), _policy(PROPOSED)
     returns = ward.action_values(proposed)
     logs: dict[str, list[object]] = {name: [] for name in ("episode", "step", "state", "action", "reward")}
@@ -67,9 +71,12 @@ def make() -> Example:
                 break
             for other in range(3):
                 asked = PROPOSED[state, other] > 0 and rng.random() < (0.9 if state == 2 else 0.5)
-                if other != action and asked:
-                    value = round(float(returns[step, state, other] + NOISE * rng.normal()), 3)
-                    answer = (name, step, ACTIONS[other], value, f"clinician-{rng.integers(3) + 1}")
+                source = rng
+                if other == action:
+                    asked, source = about_taken.random() < TAKEN, about_taken
+                if asked:
+                    value = round(float(returns[step, state, other] + NOISE * source.normal()), 3)
+                    answer = (name, step, ACTIONS[other], value, f"clinician-{source.integers(3) + 1}")
                     for column, entry in zip(answers.values(), answer, strict=True):
                         column.append(entry)
             state, step = int(rng.choice(5, p=NEXT[state, action])), step + 1

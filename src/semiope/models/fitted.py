@@ -20,8 +20,9 @@ from semiope._memory import refuse_beyond_memory
 from semiope._options import check_count
 from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, SchemaError, count, nearest
+from semiope.models.annotator_effects import annotator_effects
 from semiope.models.folds import FOLDS, refuse_alone
-from semiope.models.study import Study
+from semiope.models.study import Corrected, Study
 
 # Predictions that change by less than this share of their spread are settled.
 SETTLED = 1e-6
@@ -73,16 +74,21 @@ class FittedQ:
                 break
         return design.everything(fitted)
 
-    def corrected(self, study: Study, fold: int, returns: Floats) -> Floats:
+    def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
         """Add a regression of what annotations in other folds say beyond the returns predicted."""
-        annotations = study.logbook.annotations
-        train = study.train(fold)[annotations.row]
-        row, action = annotations.row[train], annotations.action[train]
+        aligned, n = study.logbook.annotations, study.n_annotators
+        responses = aligned.responses
+        train = study.train(fold)[aligned.row[responses.place]]
+        place = responses.place[train]
+        row, action, value = aligned.row[place], aligned.action[place], responses.value[train]
         if not len(row):
-            return returns
+            return Corrected(returns, np.zeros(n), np.ones(n + 1))
         design = _Design(study, matrix(study.episodes, self.features))
-        residual = annotations.value[train] - returns[row, action]
-        return returns + design.everything(_fit(self.regressor, design.at(row, action), residual))
+        beyond = design.everything(_fit(self.regressor, design.at(row, action), value - returns[row, action]))
+        found = returns + beyond
+        left = value - found[row, action]
+        effects = annotator_effects(left, study.annotator_of[train], study.noise_scale[train], n)
+        return Corrected(found, effects.offsets, effects.noise, between=effects.between)
 
 
 def matrix(episodes: Episodes, features: Sequence[str]) -> Floats:

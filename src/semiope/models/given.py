@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from semiope._arrays import Floats, Integers, as_floats
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.logbook import Logbook
+from semiope.data.repeat import Resample
 from semiope.data.schema import Columns
 from semiope.data.tables import read_table
 from semiope.errors import SchemaError
@@ -27,6 +28,7 @@ class GivenReturns:
     step: Integers | None
     action: Integers
     value: Floats
+    name: str = "model"
 
     @classmethod
     def from_array(cls, returns: Any) -> GivenReturns:
@@ -43,34 +45,49 @@ class GivenReturns:
         return cls(states, None, actions, index[-2], step, index[-1], table.ravel())
 
     @classmethod
-    def from_arrow(cls, source: Any) -> GivenReturns:
-        """Build from a table with state, action, value and perhaps step, or with episode, step, action, value."""
-        table = read_table(source, "model")
-        by_row = "episode" in table.column_names
+    def from_arrow(cls, source: Any, *, name: str = "model", by_row: bool = False) -> GivenReturns:
+        """Build from a table with state, action, value and perhaps step, or with episode, step, action, value.
+
+        `by_row`: it has to be the latter. `name` is what messages call it.
+        """
+        table = read_table(source, name)
+        by_row = by_row or "episode" in table.column_names
         needed = ("episode", "step") if by_row else ("state",)
-        columns = Columns(table, "model", (*needed, "action", "value"), () if by_row else ("step",))
+        columns = Columns(table, name, (*needed, "action", "value"), () if by_row else ("step",))
         place, words = columns.encode(needed[0])
         action, actions = columns.encode("action")
         step = columns.steps() if "step" in columns else None
         key = place.astype(np.int64) if step is None else step * len(words) + place
         columns.refuse_repeats("action", np.unique(key, return_inverse=True)[1] * len(actions) + action)
         value = columns.floats("value")
-        return cls(None if by_row else words, words if by_row else None, actions, place, step, action, value)
+        return cls(None if by_row else words, words if by_row else None, actions, place, step, action, value, name)
+
+    def resampled(self, by: Resample) -> GivenReturns:
+        """The same in a resample of the episodes."""
+        if self.labels is None:
+            return self
+        kept = by.rows(self.labels, self.place)
+        step = None if self.step is None else self.step[kept.row]
+        return replace(
+            self, labels=by.labels, place=kept.episode, step=step, action=self.action[kept.row],
+            value=self.value[kept.row],
+        )  # fmt: skip
 
     def at(self, logbook: Logbook) -> Floats:
         """Q-hat of every action in every row, NaN where nothing was given."""
         episodes = logbook.episodes
-        check_size(episodes.n_steps, len(logbook.actions), "model")
+        check_size(episodes.n_steps, len(logbook.actions), self.name)
         found = np.full((episodes.n_steps, len(logbook.actions)), np.nan)
         for name, words, others in (("state", self.states, episodes.states), ("action", self.actions, logbook.actions)):
             if words is not None and not words.comparable(others):
                 raise SchemaError(
-                    f"model: its {name}s are {words.kind}, those of the episodes {others.kind}. Use the same labels."
+                    f"{self.name}: its {name}s are {words.kind}, those of the episodes {others.kind}. Use the same "
+                    "labels."
                 )
         known = logbook.actions.positions_of(self.actions)[self.action]
         if self.labels is not None:
             assert self.step is not None
-            row = episodes.rows_of(self.labels, self.place, self.step, "model")
+            row = episodes.rows_of(self.labels, self.place, self.step, self.name)
             found[row[known != ABSENT], known[known != ABSENT]] = self.value[known != ABSENT]
             return found
         assert self.states is not None
@@ -79,7 +96,7 @@ class GivenReturns:
         step = np.zeros(len(state), dtype=np.int64) if self.step is None else self.step.astype(np.int64)
         horizon = 1 if self.step is None else int(episodes.lengths.max())
         kept &= step < horizon
-        check_size(horizon * len(episodes.states), len(logbook.actions), "model")
+        check_size(horizon * len(episodes.states), len(logbook.actions), self.name)
         table = np.full((horizon, len(episodes.states), len(logbook.actions)), np.nan)
         table[step[kept], state[kept], known[kept]] = self.value[kept]
         at_step = episodes.step if horizon > 1 else np.zeros(episodes.n_steps, dtype=np.int64)

@@ -5,121 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from semiope._arrays import Floats, root_mean_square
+from semiope._arrays import Floats
 from semiope._extras import need
 from semiope._files import exists
 from semiope._memory import refuse_beyond_memory
-from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
+from semiope.data.repeat import Resample
 from semiope.errors import SHOWN, OptionError, SchemaError, nearest
-from semiope.models.case import Case, Records
-from semiope.models.decisions import some_of
+from semiope.models.annotator_effects import annotator_effects
+from semiope.models.counted import Counted, can_be_counted
 from semiope.models.fitted import FittedQ
-from semiope.models.folds import FOLDS, refuse_alone
+from semiope.models.folds import FOLDS
 from semiope.models.given import GivenReturns
-from semiope.models.level import together
-from semiope.models.places import Places
-from semiope.models.residuals import PART, Prior, predict
-from semiope.models.study import Outcomes, Study
-from semiope.policies.policy import Policy
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """Q-hat of the policy in the model counted from the logs of other folds.
-
-    A pair never logged is worth what its state is worth today, a state never seen what others at its step are.
-    """
-
-    folds: int | None = FOLDS
-    _records: dict[tuple[int, Any], tuple[Episodes, Records | None]] = field(default_factory=dict)
-
-    @property
-    def told(self) -> str:
-        """The model in a few words."""
-        return f"empirical, {self.folds} folds"
-
-    def fit(self, study: Study, fold: int) -> Floats:
-        """Predict Q-hat of every action in every row."""
-        records = self._of(study, fold)
-        if records is None:
-            return np.zeros_like(study.probs)
-        return self._at_rows(study, records, Case(records, study.policy, study.name).returns)
-
-    def corrected(self, study: Study, fold: int, returns: Floats) -> Floats:
-        """Q-hat by logs and annotations of other folds together, freed of a bias that all annotations share."""
-        records, annotations = self._of(study, fold), study.logbook.annotations
-        asked = np.flatnonzero(study.train(fold)[annotations.row])
-        if records is None or not len(asked):
-            return returns
-        case, decisions = Case(records, study.policy, study.name), study.decisions
-        place = np.searchsorted(decisions.row, annotations.row[asked])
-        ids = records.empirical.mdp.actions.positions_of(study.logbook.actions)
-        at = Places(decisions.step[place], decisions.episodes.state[place], ids[annotations.action[asked]])
-        return self._at_rows(study, records, together(case, at, annotations.value[asked], unbias=True)[0])
-
-    def _at_rows(self, study: Study, records: Records, table: Floats) -> Floats:
-        model, decisions = records.empirical.mdp, study.decisions
-        state, ids = decisions.episodes.state, model.actions.positions_of(study.logbook.actions)
-        rows = table[decisions.step, state][:, ids]
-        strange = model.terminal[state]
-        rows[strange] = _usual(records)[decisions.step[strange], None]
-        found = np.zeros_like(study.probs)
-        found[decisions.row] = rows
-        return found
-
-    def _of(self, study: Study, fold: int) -> Records | None:
-        """The model of other folds, the same for all policies; None if no decision is left."""
-        labels = tuple(study.logbook.actions.words.to_pylist())
-        key = fold, (id(study.episodes), study.gamma, labels)
-        if key not in self._records:
-            decisions = study.decisions
-            refuse_alone(study.episodes.n_episodes)
-            _refuse_pauses(study)
-            _refuse_late_starts(study)
-            kept = study.train(fold)[decisions.row[decisions.episodes.offsets[:-1]]]
-            records = None
-            if kept.any():
-                horizon = int(decisions.episodes.lengths.max())
-                records = Records(some_of(decisions.episodes, kept), labels, study.gamma, horizon)
-            self._records[key] = study.episodes, records  # the episodes are kept, and so is their id
-        return self._records[key][1]
-
-
-def _refuse_pauses(study: Study) -> None:
-    """Fail where rows without a decision lie between decisions: a model that counts steps would discount too little."""
-    decisions = study.decisions
-    same = np.ones(len(decisions.row) - 1, dtype=np.bool_) if len(decisions.row) else np.zeros(0, dtype=np.bool_)
-    same[decisions.episodes.offsets[1:-1] - 1] = False
-    wrong = np.flatnonzero(same & (np.diff(decisions.row) > 1))
-    if len(wrong):
-        raise SchemaError(
-            f"model: {study.episodes.describe_row(int(decisions.row[wrong[0]]) + 1)} has no action but lies between "
-            "decisions; a model can only be counted where such rows come first or last. Use a model by regression on "
-            "features (so.FittedQ), or one of your own."
-        )
-
-
-def _refuse_late_starts(study: Study) -> None:
-    """Fail where a policy per step meets rows without a decision before the first one: the model counts decisions."""
-    late = study.episodes.step[study.decisions.row] != study.decisions.step
-    if isinstance(study.policy, Policy) and study.policy.step is not None and late.any():
-        first = int(study.decisions.row[int(np.argmax(late))])
-        raise SchemaError(
-            f"model: {study.episodes.describe_row(first)} comes after rows without a decision, and the policy is given "
-            "per step; a model counted from the logs counts decisions. Use a model of your own."
-        )
-
-
-def _usual(records: Records) -> Floats:
-    """What a state is worth today in the mean over the rows of each step; at steps without rows, as at the last."""
-    step, state = records.rows.step, records.rows.state
-    worth = np.bincount(step, weights=records.behavior_values[step, state], minlength=len(records.behavior_values))
-    times = np.bincount(step, minlength=len(worth))
-    return (worth / np.maximum(times, 1))[np.minimum(np.arange(len(worth)), int(step.max()))]
+from semiope.models.nested import nested_means
+from semiope.models.step_means import StepMeans
+from semiope.models.study import Corrected, Outcomes, Study
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +32,7 @@ class Given:
 
     returns: GivenReturns
     folds: int | None = FOLDS
-    _found: dict[int, tuple[Study, Floats]] = field(default_factory=dict)
+    _found: WeakKeyDictionary[Study, Floats] = field(default_factory=WeakKeyDictionary)
 
     @property
     def told(self) -> str:
@@ -137,9 +41,13 @@ class Given:
 
     def fit(self, study: Study, fold: int) -> Floats:
         """Q-hat as given, whatever the fold; fail where it is not, and needed."""
-        if id(study) not in self._found:
-            self._found[id(study)] = study, self._read(study)
-        return self._found[id(study)][1]
+        if study not in self._found:
+            self._found[study] = self._read(study)
+        return self._found[study]
+
+    def resampled(self, by: Resample) -> Given:
+        """The same in a resample of the episodes."""
+        return Given(self.returns.resampled(by), self.folds)
 
     def _read(self, study: Study) -> Floats:
         found = self.returns.at(study.logbook)
@@ -157,36 +65,55 @@ class Given:
             raise SchemaError(f"model: no value is given for {len(missing):,} actions that are needed. First: {shown}.")
         return np.where(np.isnan(found), 0.0, found)
 
-    def corrected(self, study: Study, fold: int, returns: Floats) -> Floats:
-        """Add what annotations in other folds say beyond it, shrunk."""
-        return by_residuals(study, fold, returns)
+    def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
+        """Add what annotations in other folds say beyond it, by state and action and then by step, shrunk."""
+        aligned, episodes = study.logbook.annotations, study.episodes
+        shape = int(episodes.lengths.max()), len(episodes.states), study.probs.shape[1]
+        way_out = "Use a model by regression, or estimators that keep annotations out of the model."
+        refuse_beyond_memory(32.0 * float(np.prod(shape)), "corrections by step, state and action", way_out)
+        responses = aligned.responses
+        row, action = aligned.row[responses.place].astype(np.int64), aligned.action[responses.place].astype(np.int64)
+        train = study.train(fold)[row]
+        left = responses.value - returns[row, action]
+        pair = episodes.state.astype(np.int64)[row] * shape[2] + action
+        levels = [pair[train], (episodes.step[row] * shape[1] * shape[2] + pair)[train]]
+        cells = np.arange(int(np.prod(shape)))
+        targets, sizes = [cells % (shape[1] * shape[2]), cells], [shape[1] * shape[2], len(cells)]
+        beyond = nested_means(left[train], levels, targets, sizes).reshape(shape)[episodes.step, episodes.state]
+        found = returns + np.where((episodes.action != ABSENT)[:, None], beyond, 0.0)
+        rest = (responses.value - found[row, action])[train]
+        effects = annotator_effects(rest, study.annotator_of[train], study.noise_scale[train], study.n_annotators)
+        return Corrected(found, effects.offsets, effects.noise, between=effects.between)
 
 
-def by_residuals(study: Study, fold: int, returns: Floats) -> Floats:
-    """Returns plus the residuals of annotations in other folds against them, predicted per step, state and action.
+@dataclass(frozen=True, eq=False)
+class Automatic:
+    """The model that the data allow: counted by state where states recur, else means by step and action."""
 
-    Nobody says that these returns come from the logs: they are taken to be as uncertain about a pair that was logged
-    often as about one that was logged once, and about their level.
-    """
-    annotations, episodes = study.logbook.annotations, study.episodes
-    shape = int(episodes.lengths.max()), len(episodes.states), study.probs.shape[1]
-    way_out = "Use a model by regression, or estimators that keep annotations out of the model."
-    refuse_beyond_memory(32.0 * float(np.prod(shape)), "corrections by step, state and action", way_out)
-    train = study.train(fold)
-    asked = np.flatnonzero(train[annotations.row])
-    if not len(asked):
-        return returns
-    row, action = annotations.row[asked].astype(np.int64), annotations.action[asked]
-    logged = np.flatnonzero(train & (episodes.action != ABSENT))
-    taken = episodes.action[logged]
-    known = np.zeros(shape[1:])
-    known[episodes.state[logged], taken] = 1.0
-    scatter = root_mean_square(episodes.returns_to_go(study.gamma)[logged] - returns[logged, taken])
-    places = Places(episodes.step[row], episodes.state[row], action)
-    residual = annotations.value[asked] - returns[row, action]
-    correction, _ = predict(places, residual, known, shape[0], Prior(scatter, round(PART)))
-    found: Floats = returns + correction[episodes.step, episodes.state]
-    return found
+    counted: Counted = field(default_factory=Counted)
+    plain: StepMeans = field(default_factory=StepMeans)
+
+    @property
+    def folds(self) -> int | None:
+        """How many parts cross-fitting has."""
+        return self.counted.folds
+
+    @property
+    def told(self) -> str:
+        """The model in a few words."""
+        return self.counted.told
+
+    def chosen(self, study: Study) -> Counted | StepMeans:
+        """Which model these logs and this policy allow."""
+        return self.counted if can_be_counted(study) else self.plain
+
+    def fit(self, study: Study, fold: int) -> Floats:
+        """Predict from the rows of other folds."""
+        return self.chosen(study).fit(study, fold)
+
+    def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
+        """The same with what annotations in other folds say beyond it."""
+        return self.chosen(study).corrected(study, fold, returns)
 
 
 REGRESSORS = {
@@ -197,7 +124,7 @@ REGRESSORS = {
 
 
 def read_model(model: Any, features: Any = None) -> Outcomes:
-    """The model for a name ("empirical", or with features "linear", "forest", "boosting"), Q-hat given, or a model.
+    """The model for a name ("auto", "empirical", or with features "linear", "forest", "boosting"), Q-hat, or a model.
 
     What is given is an array (n_states, n_actions) or (n_steps, n_states, n_actions), or a table; a model is a FittedQ
     or anything else with the properties and methods of `Outcomes`.
@@ -208,6 +135,8 @@ def read_model(model: Any, features: Any = None) -> Outcomes:
         raise OptionError(f"features: they go with a model by name, {known}; a so.FittedQ has its own.")
     if isinstance(model, Outcomes):
         return model
+    if named and model == "auto":
+        return Automatic()
     if named and model == "empirical":
         return Counted()
     if named and model in REGRESSORS:
@@ -218,7 +147,7 @@ def read_model(model: Any, features: Any = None) -> Outcomes:
         regressor = maker() if model == "linear" else maker(random_state=0)
         return FittedQ(regressor, features)
     if named and not Path(model).suffix and not exists(Path(model)):
-        names = ["empirical", *REGRESSORS]
+        names = ["auto", "empirical", *REGRESSORS]
         raise OptionError(
             f"model: {model!r} is not known.{nearest(model, names)} Use one of {', '.join(names)}, or a table with "
             "state, action, value."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.models.decisions import Decisions, only_decisions
 from semiope.policies.policy import AnyPolicy
+
+# Stated standard deviations count as no less than this share of the largest.
+SMALLEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +50,62 @@ class Study:
         return np.ones(self.episodes.n_steps, dtype=np.bool_) if self.fold is None else self.fold_of_row != fold
 
     @cached_property
+    def annotator_of(self) -> Integers:
+        """Who gave each annotation, -1 if not named."""
+        responses = self.logbook.annotations.responses
+        return np.full(len(responses.value), -1) if responses.annotator is None else responses.annotator
+
+    @property
+    def n_annotators(self) -> int:
+        """How many annotators are named."""
+        return self.logbook.annotations.n_annotators
+
+    @cached_property
+    def noise_scale(self) -> Floats:
+        """The variance that each annotation states of its noise, beside the mean of all; 1 where none is stated."""
+        return relative_variance(self.logbook.annotations.responses.std, len(self.annotator_of))
+
+    @cached_property
     def decisions(self) -> Decisions:
         """The logs without rows that have no decision."""
         return only_decisions(self.episodes, self.gamma)
+
+
+def precisions(noise: Floats, scale: Floats) -> Floats:
+    """One over the variance of each annotation, in units of the largest: noise is a standard deviation, scale a factor.
+
+    Annotations without noise count as those of least noise do.
+    """
+    least = float(np.min(noise, initial=np.inf, where=noise > 0))
+    if not np.isfinite(least):
+        return 1 / scale
+    found: Floats = np.square(least / np.maximum(noise, least)) / scale
+    return found
+
+
+def relative_variance(std: Floats | None, n: int) -> Floats:
+    """The variance that each of n annotations states of its noise, beside the mean of all; 1 where none is stated."""
+    if std is None or not n:
+        return np.ones(n)
+    # In units of the largest, so that squares of extreme stds stay in range.
+    variance = np.square(np.maximum(std / std.max(), SMALLEST))
+    found: Floats = variance / float(variance.mean())
+    return found
+
+
+class Corrected(NamedTuple):
+    """A model of returns corrected by annotations: Q-hat of every row and action, and what it found of annotators.
+
+    `offsets` are how far each annotator is above the mean of all, `noise` the standard deviation of each one's
+    annotations around what they mean (of those without a name last), `between` that of annotators' offsets.
+    `std` is the posterior standard deviation of the mean value of the fold's first rows; NaN if the model knows none.
+    """
+
+    returns: Floats
+    offsets: Floats
+    noise: Floats
+    between: float = 0.0
+    std: float = math.nan
 
 
 @runtime_checkable
@@ -66,5 +123,5 @@ class Outcomes(Protocol):
     def fit(self, study: Study, fold: int) -> Floats:
         """Predict from the rows of other folds."""
 
-    def corrected(self, study: Study, fold: int, returns: Floats) -> Floats:
+    def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
         """The same with what annotations in other folds say beyond it."""

@@ -83,10 +83,10 @@ def make(settings: Settings, found: Pieces) -> Made:
 
 
 _NOTES = (
-    'All ways have the same estimator: the annotation model completes what was not asked (`repair="model"`), and all '
-    "answers enter C*-PDIS. Planned questions are planned again after each budget shown, with the answers so far.",
+    "All ways have the same estimator: the plan's own model completes what was not asked, and all annotations enter "
+    "C*-PDIS. Planned questions are planned again after each budget shown, with the answers so far.",
     "Experts tell returns of the policy itself or, where that is said, of usual care; then the answers are completed "
-    'as such and turned to each policy (`repair="model:today"`).',
+    "as such by that model, and converted to each policy.",
     "Softened policies do otherwise than their deterministic ones with a probability of 0.1. These, and policies on "
     "their own with answers about usual care, are every third of the 26.",
     "Small worlds: the standard deviation that remains in what is wanted, for the questions planned and for the best "

@@ -32,7 +32,7 @@ NOTES = (
     "its Table 5.",
     "As in the paper's code, pi_b is counted per step and state within each dataset; every decision is annotated but "
     "one at a truncated last step; measures are over 52 values (26 ordinary and 26 weighted estimates).",
-    '`c-pdis (G=Qb), repaired`: our conversion of answers about today\'s policy (`repair="auto"`) in place of the '
+    '`c-pdis (G=Qb), repaired`: our conversion of answers about today\'s policy (`repair="convert"`) in place of the '
     "paper's. `optimal weights`: split weights of least variance, estimated on other folds. `dr`, `wdr`: doubly robust "
     "with a counted model; `dm-is+`: C-PDIS of what that model misses.",
     "`floor`: everything known but how often each initial state occurs: the mean of V(pi_e) over the logged initial "

@@ -25,9 +25,9 @@ from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import Estimate
-from semiope.models.case import Records
-from semiope.models.outcomes import Counted
+from semiope.models.counted import Counted
 from semiope.models.places import places_of_rows
+from semiope.models.records import Records
 from semiope.paper.settings import EPISODES, TENTHS, Settings
 from semiope.pipeline import Results, evaluate
 from semiope.policies.policy import Policy
@@ -69,7 +69,7 @@ def extend(settings: Settings, number: int) -> dict[str, Any]:
     data = Dataset.of(settings, number)
     of_today, of_each = data.ask(sepsis.world().behavior), data.ask(returns())
     return {
-        "repaired": data.estimate(C_PDIS, of_today, repair="auto"),
+        "repaired": data.estimate(C_PDIS, of_today, repair="convert"),
         "optimal": data.estimate(C_PDIS, of_each, weights="optimal"),
         "doubly robust": data.estimate(("dr", "wdr")),
         "doubly robust, annotated": data.estimate(("dm-is+", "dm-is+"), of_each),

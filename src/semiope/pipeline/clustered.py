@@ -46,8 +46,11 @@ def clustered(results: Results, estimator: str | None = None, *, alpha: float = 
         raise SchemaError("clustered: there are no two annotators. Name them in a column 'annotator'.")
     if len(own.values) < 2:
         raise SchemaError("clustered: there is only one episode, and an interval needs at least two.")
-    if ESTIMATORS[name].support != "augmented":
-        raise OptionError(f"clustered: {name} does not weigh answers, or needs all of them. Take c-pdis.")
+    if not can_do_without(answers, name):
+        raise OptionError(
+            f"clustered: {name} does not weigh annotations, needs all of them, or has inclusion probabilities that "
+            "hold for all annotators together. Take c-pdis."
+        )
     found = annotators_left_out(results, name)
     variances = np.array([own.std_error, found.std_error]) ** 2
     degrees = np.array([len(own.values) - 1, len(found.values) - 1])
@@ -55,6 +58,16 @@ def clustered(results: Results, estimator: str | None = None, *, alpha: float = 
     freedom = total**2 / float(np.sum(variances**2 / degrees)) if total else float(degrees[0])
     error = float(np.sqrt(total))
     return Clustered(error, around(own.value, student(freedom, 1 - alpha / 2) * error), found)
+
+
+def can_do_without(annotations: Annotations, estimator: str) -> bool:
+    """Whether an estimator can be computed without one of the annotators.
+
+    Closed forms need every annotation; inclusion probabilities that were written down are those of all annotators.
+    """
+    kind = ESTIMATORS[estimator]
+    known = kind.completes and annotations.inclusion_prob is not None
+    return kind.trusts and kind.support is not None and not known
 
 
 def annotators_left_out(results: Results, estimator: str) -> LeftOut:

@@ -13,25 +13,24 @@ from semiope._tables import as_table
 from semiope.diagnostics.annotators import judge_annotators
 from semiope.diagnostics.behavior import judge_behavior
 from semiope.diagnostics.coverage import judge_coverage
-from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding, judge_average, judge_weights, worst
+from semiope.diagnostics.findings import AMBER, RED, Finding, judge_average, judge_weights, worst
 from semiope.diagnostics.path import judge_path, judge_thin
-from semiope.diagnostics.plausible import judge_agreement, judge_reach, judge_shared_bias
+from semiope.diagnostics.plausible import judge_reach
+from semiope.diagnostics.predicted import judge_degrees, judge_inclusion
 from semiope.diagnostics.quality import annotator_quality
 from semiope.diagnostics.shuffle import judge_shuffled
 from semiope.diagnostics.steps import judge_steps
 from semiope.errors import NotEstimatedError, nearest
-from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.problem import Problem
-from semiope.estimate.registry import ESTIMATORS, Estimator
+from semiope.estimate.registry import ESTIMATORS
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame, named
-from semiope.policies.policy import Policy
+from semiope.pipeline.trust import judge_tipping, judge_trust
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
-_POOLED = "for information: of the answers as given; pooling takes biases off"
 _MODELLED = Finding(
     "estimator", AMBER, "model", "amber where there is a model and nothing to correct it",
-    "It rests on a model of returns alone, whose error no interval knows.",
+    "It rests on a model of returns alone: if the model is wrong, no interval knows by how much.",
     "Use dr or dm+-is, which correct the model.",
 )  # fmt: skip
 _BIASED = Finding(
@@ -91,29 +90,36 @@ def _lights(findings: Sequence[Finding]) -> list[str]:
     return [one.light for one in findings]
 
 
-def trust(results: Results, estimator: str) -> str:
-    """Whether the interval of an estimate can be trusted, as a light: by weights, support, and what it rests on."""
-    return str(results.origin.once(f"trust {estimator}", lambda: worst(_lights(_on_interval(results, estimator)))))
+def trust(results: Results, estimator: str, *, annotators: bool = True) -> str:
+    """Whether the interval of an estimate can be trusted, as a light: by weights, support, and what it rests on.
+
+    Without `annotators`, they are taken to be right.
+    """
+    key = f"trust {estimator} {annotators}"
+    return str(results.origin.once(key, lambda: worst(_lights(_on_interval(results, estimator, annotators)))))
 
 
-def _on_interval(results: Results, name: str) -> list[Finding]:
+def _on_interval(results: Results, name: str, annotators: bool = True) -> list[Finding]:
     """What decides whether an interval can be trusted."""
     _, estimate, problem = results.chosen(name)
-    kind = ESTIMATORS[name]
-    on_weights = [_MODELLED] if kind.recipe.terms is nothing else judge_weights(estimate)
+    kind, listens = ESTIMATORS[name], _listens(problem, name)
+    if kind.completes:
+        on_weights = [judge_degrees(problem, estimate), judge_inclusion(problem)]
+    else:
+        on_weights = [_MODELLED] if kind.model_only else judge_weights(estimate)
     return [
         *([_BIASED] if kind.naive else []),
         *on_weights,
-        *judge_coverage(problem, listens=_listens(problem, name)),
-        *_repairs(results, kind),
-        *(_on_answers(results, name) if _listens(problem, name) else []),
+        *judge_coverage(problem, kind.support or "augmented" if listens else None),
+        *([judge_trust(results, name)] if listens and annotators else []),
+        *(results.origin.once("annotators", lambda: _on_annotators(results)) if listens and annotators else []),
     ]
 
 
 def _listens(problem: Problem, name: str) -> bool:
-    """Whether answers stand for what was not logged."""
+    """Whether annotations stand for what was not logged."""
     kind = ESTIMATORS[name]
-    return len(problem.annotations.row) > 0 and kind.support != "logged" and not kind.naive
+    return len(problem.annotations.row) > 0 and kind.trusts
 
 
 def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True, seed: Seed = 0) -> Any:
@@ -124,7 +130,7 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     results
         What `so.evaluate` returns.
     estimator
-        Whose estimate is judged. Default: the one that speaks for the policy (c-pdis, if it is there).
+        Whose estimate is judged. Default: the headline.
     refute
         Whether to evaluate again with something changed: a placebo policy, shuffled answers, one annotator left out.
     seed
@@ -138,58 +144,37 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     counted = problem.evidence.behavior.origin == "counted"
     matters = not (listens and np.allclose(estimate.normalizers, 1, rtol=0, atol=1e-9))
     findings = _on_interval(results, name)
-    if kind.recipe.terms is not nothing and not kind.recipe.per_step and not kind.naive:
-        findings += [judge_average(estimate, counted=counted), judge_steps(problem, kind.recipe)]
+    if not kind.model_only and not kind.recipe.per_step and not kind.naive:
+        findings.append(judge_average(estimate, counted=counted))
+        if not kind.completes:
+            findings.append(judge_steps(problem, kind.recipe))
     findings += [
         judge_path(problem, listens=listens),
-        judge_thin(problem, listens=listens, matters=matters),
-        judge_behavior(problem.evidence, matters=matters),
+        judge_thin(problem, listens=listens, matters=matters and not kind.completes),
+        judge_behavior(problem.evidence, matters=matters and not (kind.completes and counted)),
     ]
+    if listens:
+        findings.append(judge_tipping(results, name))
+    rehearsal = results.origin.kept(f"rehearsal {name}")
+    if rehearsal is not None:
+        findings.append(rehearsal.finding)
     if refute:
         findings += _refutations(results, name, problem, listens=listens, seed=seed)
     return Diagnosis(results.policy, name, findings)
 
 
-def _on_answers(results: Results, name: str) -> list[Finding]:
-    """Whether the answers, and those who gave them, can be believed."""
-    run, (_, estimate, problem) = results.origin, results.chosen(name)
-    agrees = judge_agreement(problem, estimate)
-    return [*run.once("answers", lambda: _of_people(results)), *([] if agrees is None else [agrees])]
-
-
-def _of_people(results: Results) -> list[Finding]:
-    """The part of it that is the same for all estimators."""
+def _on_annotators(results: Results) -> list[Finding]:
+    """What the data say of annotators; what costs precision and not rightness is amber at most."""
     run, problem = results.origin, results.origin.weighed.problem
-    scatter = float(np.std(run.observed.values))
-    if run.annotations is None or not scatter > 0:
+    spread = float(np.std(run.observed.values))
+    if run.annotations is None or not spread > 0:
         return []
-    found = [judge_reach(problem)]
-    pooled = any(step.startswith("pool") for step in results.settings["repair"])
-    if isinstance(run.policy, Policy) and run.annotations.said is None and not pooled:
-        found.append(judge_shared_bias(run.policy, results.policy, problem, run.annotations, scatter))
-    judged = judge_annotators(annotator_quality(run.episodes, run.annotations, problem.gamma), scatter)
-    if pooled:
-        judged = [one._replace(light=GREEN, rule=_POOLED, way_out="") if _by_pool(one) else one for one in judged]
-    return found + judged
+    judged = judge_annotators(annotator_quality(run.episodes, run.annotations, problem.gamma), spread)
+    return [judge_reach(problem), *(one._replace(light=_least(one.light)) for one in judged)]
 
 
-def _by_pool(finding: Finding) -> bool:
-    return finding.name in ("bias of annotators", "agreement of annotators")
-
-
-def _repairs(results: Results, kind: Estimator) -> Iterator[Finding]:
-    """On what was done with the answers, where they are weighed."""
-    if kind.support != "augmented":
-        return
-    done = list(results.settings["repair"])
-    done += [f"weights by {results.origin.weighed.kind}"] if results.origin.weighed.kind else []
-    yield Finding(
-        "repairs that intervals take as given", AMBER if done else GREEN, ", ".join(done) or "none",
-        "amber if there are any",
-        "Answers and weights were made from the same data; standard errors do not know, and are too small."
-        if done else "Answers are used as they were given, with weights that do not depend on them.",
-        "so.refitted repairs and weighs anew in resamples of the episodes." if done else "",
-    )  # fmt: skip
+def _least(light: str) -> str:
+    return AMBER if light == RED else light
 
 
 def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: Seed) -> Iterator[Finding]:

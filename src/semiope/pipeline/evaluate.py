@@ -5,27 +5,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, overload
 
 from semiope._options import Progress, check_gamma
 from semiope._version import __version__
 from semiope.data.asked import about_today, read_asked
 from semiope.data.episodes import Episodes, read_episodes
-from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, notes_on
+from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, note_on_predictions, notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
 from semiope.diagnostics.support import judge_means, judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
 from semiope.estimate.evidence import Evidence, check_means, gather
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem
-from semiope.estimate.registry import ESTIMATORS, chosen
-from semiope.estimate.result import Estimate
+from semiope.estimate.registry import ESTIMATORS, Estimator, chosen
+from semiope.estimate.result import EpisodeValues, Estimate, Groups, ModelValues
 from semiope.estimate.weighing import Weighed
-from semiope.pipeline.inputs import as_policy, read_answers, read_outcomes, read_policies
+from semiope.pipeline.inputs import as_policy, read_answers, read_outcomes, read_policies, with_predictions
 from semiope.pipeline.prepare import Prepared, prepare
 from semiope.pipeline.results import Results, Run
+from semiope.pipeline.rivals import between_annotators, rivals_of
 from semiope.policies.cells import check_cell
-from semiope.repair.steps import AUTO, for_usual_care, read_steps, turned
+from semiope.repair.steps import converts, read_steps
 
 Names = Sequence[str] | str | None
 
@@ -34,14 +36,14 @@ Names = Sequence[str] | str | None
 def evaluate(
     episodes: Any, policy: Mapping[str, Any], *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    means: str | None = ..., plan: Any = ..., gamma: float = ...,
+    predictions: Any = ..., means: str | None = ..., plan: Any = ..., gamma: float = ...,
     progress: Progress | None = ...,
 ) -> dict[str, Results]: ...  # fmt: skip
 @overload
 def evaluate(
     episodes: Any, policy: Any, *, annotations: Any = ..., behavior: Any = ..., cell: str = ...,
     estimators: Names = ..., weights: Any = ..., repair: Names = ..., model: Any = ..., features: Names = ...,
-    means: str | None = ..., plan: Any = ..., gamma: float = ...,
+    predictions: Any = ..., means: str | None = ..., plan: Any = ..., gamma: float = ...,
     progress: Progress | None = ...,
 ) -> Results: ...  # fmt: skip
 
@@ -56,8 +58,9 @@ def evaluate(
     estimators: Names = None,
     weights: Any = "equal",
     repair: Names = None,
-    model: Any = "empirical",
+    model: Any = "auto",
     features: Names = None,
+    predictions: Any = None,
     means: str | None = None,
     plan: Any = None,
     gamma: float = 1.0,
@@ -75,22 +78,28 @@ def evaluate(
     cell
         "state" or "step,state": over which cells the behaviour policy and mean split weights are counted.
     estimators
-        Names or aliases. None: is, wis, pdis, pdwis, and with annotations also c-pdis and c-pdwis.
+        Names or aliases. None: is, wis, pdis, pdwis, and with annotations also c-pdis, c-pdwis and pp-dr.
+        `results.headline` names the one that speaks for the policy: pp-dr, if it is there.
     weights
         "equal", "factual", "annotated", "column", an array (n_states, n_actions, n_actions), a table of state, taken,
         action and weight, or a function from logbook to `SplitWeights`; "inverse-variance" or "optimal": by variances
         estimated on other folds of the data; "auto": chosen.
     repair
-        Steps that make imperfect annotations usable, in their order: "pool", "convert", "impute", "model"; an option
-        goes behind a colon, as in "convert:authors". "auto": chosen by what the answers look like, and what a plan
-        asked about.
+        Steps that make imperfect annotations usable, in their order: "pool", "convert", "impute"; an option goes
+        behind a colon, as in "convert:authors". "auto": chosen by who annotated, and what a plan asked about. pp-dr and
+        pp-pdis need none of them for annotations that are missing or noisy, or for annotators who differ.
     model
-        Of returns, for the direct and doubly robust estimators: "empirical" (counted from the logs), "linear",
-        "forest" or "boosting" (fitted Q evaluation on features), a `FittedQ`, or Q-hat itself: an array (n_states,
-        n_actions) or (n_steps, n_states, n_actions), a table of state, action, value (and step), or of episode, step,
-        action, value. Given Q-hat for several policies is a dict by name.
+        Of returns, for the direct, doubly robust and prediction-powered estimators. "auto": counted from the logs where
+        states recur, else means by step and action. "empirical" (counted), "linear", "forest" or "boosting" (fitted Q
+        evaluation on features), a `FittedQ`, or Q-hat itself: an array (n_states, n_actions) or (n_steps, n_states,
+        n_actions), a table of state, action, value (and step), or of episode, step, action, value. Given Q-hat for
+        several policies is a dict by name.
     features
         Names of further columns of the episodes, for models by regression.
+    predictions
+        What another model, or a language model, predicts that an annotator would say: a table of episode, step, action,
+        value for all or most actions that were not taken; for several policies, one for all or a dict by name. They
+        count as far as annotations bear them out, and estimators that correct their model stay unbiased.
     means
         How split weights are averaged: "cell", if whether a step was annotated depends on its cell and the action taken
         alone; "prefix", if it may depend on the episode's past (then cells are of step and state). None: "prefix" with
@@ -112,14 +121,14 @@ def evaluate(
     several = isinstance(policy, Mapping)
     policies = read_policies(policy)
     answers = read_answers(annotations, policies)
-    if steps == AUTO and asked is not None and about_today(asked):
-        repair = for_usual_care(list(answers.values()))
-        steps = read_steps(repair)
     names = chosen(estimators, annotated=any(answers.values()))
+    if estimators is None and episodes.n_episodes < 2:  # a model needs others
+        names = [name for name in names if ESTIMATORS[name].recipe.critic is None]
     if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
         behavior = as_policy(behavior, "behavior")
-    outcomes = read_outcomes(model, features, policies)
-    prepared = prepare(episodes, policies, answers, steps, weights, outcomes, gamma)
+    outcomes = with_predictions(read_outcomes(model, features, policies), predictions, answers)
+    about_behavior = asked is not None and about_today(asked)
+    prepared = prepare(episodes, policies, answers, steps, weights, outcomes, gamma, about_behavior=about_behavior)
     evidences: dict[tuple[int, str], Evidence] = {}
     done = _Counter(progress, episodes.n_steps * len(policies) * len({ESTIMATORS[name].recipe for name in names}))
     results = {}
@@ -132,19 +141,44 @@ def evaluate(
             )
         evidence = evidences[key]
         shared = answers[name] is not None and sum(other is answers[name] for other in answers.values()) > 1
-        shared &= not turned(own.steps)
+        shared &= not converts(own.steps)
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
-        notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked, averaged)]
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
+        notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked, averaged), *note_on_predictions(problem)]
         settings, weighed = _settings(problem, own), Weighed(problem, own.estimated)
         options = {
-            "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": repair,
+            "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": own.steps or None,
             "model": outcomes[name], "means": averaged, "gamma": gamma,
         }  # fmt: skip
         run = Run(episodes, one, answers[name], options, weighed)
         doubts = [*own.doubts, *doubt_on_plan(name, asked, own.steps)]
-        results[name] = replace(_evaluate_one(weighed, names, settings, notes, doubts, done), run=run)
+        found = replace(_evaluate_one(weighed, names, settings, notes, doubts, own.between, done), run=run)
+        results[name] = _with_refits(found, own)
     return results if several else results["policy"]
+
+
+def _with_refits(results: Results, own: Prepared) -> Results:
+    """Let standard errors contain what was fitted: models on which estimates rest alone, repairs, estimated weights."""
+    names = [
+        name for name in results
+        if ESTIMATORS[name].model_only
+        or (own.fitted and ESTIMATORS[name].uses_annotations)
+        or (own.estimated and ESTIMATORS[name].support == "augmented")
+    ]  # fmt: skip
+    if not names or results.origin.episodes.n_episodes < 3:
+        return results
+
+    def left_out() -> dict[str, Groups]:
+        from semiope.pipeline.refit import groups_left_out
+
+        return groups_left_out(results, names)
+
+    def of(name: str) -> Groups:
+        found: Groups = results.origin.once("groups", left_out)[name]
+        return found
+
+    refitted = {name: replace(results.estimates[name], refit=partial(of, name)) for name in names}
+    return replace(results, estimates={**results.estimates, **refitted})
 
 
 def _settings(problem: Problem, own: Prepared) -> dict[str, Any]:
@@ -161,7 +195,7 @@ def _settings(problem: Problem, own: Prepared) -> dict[str, Any]:
         "behavior": "column behavior_prob" if evidence.behavior.origin == "logged" else evidence.behavior.origin,
         "weights": own.weights if isinstance(own.weights, str) else "table",
         "repair": own.steps,
-        "model": problem.modelled.outcomes.told,
+        "model": problem.modelled.told,
     }
 
 
@@ -184,6 +218,7 @@ def _evaluate_one(
     settings: dict[str, Any],
     notes: list[str],
     doubts: list[str],
+    between: float,
     done: _Counter,
 ) -> Results:
     """Run each recipe once, and make of it every estimate that was asked for."""
@@ -197,13 +232,16 @@ def _evaluate_one(
         estimator = ESTIMATORS[name]
         if estimator.recipe not in values:
             values[estimator.recipe] = episode_values(weighed.seen_by(estimator), estimator.recipe, done)
-        estimates[name] = Estimate(
-            problem.name,
-            name,
-            values[estimator.recipe],
-            estimator.self_normalized,
-            problem.evidence.logbook.episodes.labels,
-        )
+        seen = weighed.seen_by(estimator)
+        own = Estimate(
+            problem.name, name, values[estimator.recipe], estimator.self_normalized,
+            problem.evidence.logbook.episodes.labels, model=_model_values(seen, estimator, values[estimator.recipe]),
+        )  # fmt: skip
+        if estimator.trusts and len(problem.annotations.row):
+            own = replace(own, parts=between_annotators(seen, own, between))
+        if estimator.shrinks:
+            own = replace(own, find_rivals=partial(rivals_of, seen, estimator, own))
+        estimates[name] = own
     listening = (weighed.seen_by(ESTIMATORS[name]) for name in names if ESTIMATORS[name].support == "augmented")
     masses, messages = judge_support(next(listening, problem), names)
     messages = [*doubts, *messages, *judge_propensities(problem, names), *judge_means(problem, names)]
@@ -222,6 +260,13 @@ def _evaluate_one(
         "unsupported_mass": masses,
     }
     return Results(problem.name, estimates, settings, diagnostics, messages)
+
+
+def _model_values(problem: Problem, estimator: Estimator, values: EpisodeValues) -> ModelValues | None:
+    """What the model alone says, for estimates that are drawn towards it; nothing without annotations."""
+    if not estimator.shrinks or values.value_exponent or not len(problem.annotations.row):
+        return None
+    return ModelValues(problem.modelled.annotated_critic.start, problem.modelled.std)
 
 
 class _Counter:

@@ -7,7 +7,9 @@ from typing import Any
 
 from semiope.data.annotations import Annotations
 from semiope.errors import OptionError, nearest
+from semiope.models.given import GivenReturns
 from semiope.models.outcomes import read_model
+from semiope.models.predictions import WithPredictions
 from semiope.models.study import Outcomes
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 
@@ -51,6 +53,29 @@ def read_outcomes(
             known = policies if name not in policies else model
             raise OptionError(f"model: there is no {which} called {name!r}.{nearest(str(name), known)}")
     return {name: read_model(model[name], features) for name in policies}
+
+
+def with_predictions(
+    outcomes: Mapping[str, Outcomes], predictions: Any, answers: Mapping[str, Annotations | None]
+) -> dict[str, Outcomes]:
+    """The models, listening to predictions from outside: the same for all policies, or by name."""
+    if predictions is None:
+        return dict(outcomes)
+    if not any(answers.values()):
+        raise OptionError(
+            "predictions: without annotations, nothing tells how good they are. Give annotations as well."
+        )
+    by_name = isinstance(predictions, Mapping) and not {"action", "value"} <= set(predictions)
+    found = dict(outcomes)
+    given = predictions if by_name else dict.fromkeys(outcomes, predictions)
+    read: dict[int, GivenReturns] = {}
+    for name, one in given.items():
+        if name not in outcomes:
+            raise OptionError(f"predictions: there is no policy called {name!r}.{nearest(str(name), outcomes)}")
+        if id(one) not in read:
+            read[id(one)] = GivenReturns.from_arrow(one, name="predictions", by_row=True)
+        found[name] = WithPredictions(outcomes[name], read[id(one)])
+    return found
 
 
 def _as_annotations(annotations: Any, name: str) -> Annotations | None:

@@ -7,10 +7,9 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope.diagnostics.findings import AMBER, GREEN, Finding, Rule
 from semiope.estimate.evidence import Evidence
-from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import EpisodeValues, Estimate
 from semiope.estimate.scan import Scaled, Terms, scan
-from semiope.pipeline.clustered import clustered
+from semiope.pipeline.clustered import can_do_without, clustered
 from semiope.pipeline.results import Results
 from semiope.policies.lookup import safe_ratio
 
@@ -76,8 +75,9 @@ def leave_one_out(results: Results, estimator: str) -> Finding:
     """Whether the estimate hangs on one annotator."""
     own = results[estimator]
     name, rule = "leaving out one annotator", f"{APART} standard errors"
-    if ESTIMATORS[estimator].support != "augmented":
-        return Finding(name, AMBER, "-", rule, f"{estimator} needs the answers of all, and cannot do without any.")
+    annotations = results.origin.annotations
+    if annotations is None or not can_do_without(annotations, estimator):
+        return Finding(name, AMBER, "-", rule, f"{estimator} cannot be computed without one of the annotators.")
     error, (low, high), found = clustered(results, estimator)
     far = float(np.max(np.abs(found.values - own.value)))
     apart = far / max(own.std_error, 1e-9 * abs(own.value), 1e-300)
@@ -88,5 +88,5 @@ def leave_one_out(results: Results, estimator: str) -> Finding:
         name, light, f"{apart:.1f} standard errors", rule,
         f"Without each of them in turn the estimate is: {listed} (all: {own.value:.4g}). Clustered by annotator, its "
         f"standard error is {error:.2g} instead of {own.std_error:.2g}, and its 95% interval {low:.3g} to {high:.3g}.",
-        "" if light == GREEN else "Look at that annotator's bias and noise; pool answers with repair='pool'.",
+        "" if light == GREEN else "Look at that annotator's bias and noise, and at shared questions.",
     )  # fmt: skip

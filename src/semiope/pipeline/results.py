@@ -17,19 +17,13 @@ from semiope.data.episodes import Episodes
 from semiope.diagnostics.support import NEGLIGIBLE
 from semiope.errors import NotEstimatedError, OptionError, SchemaError, SupportError, nearest
 from semiope.estimate.problem import Problem
-from semiope.estimate.registry import ALIASES, ESTIMATORS, canonical
+from semiope.estimate.registry import ALIASES, ESTIMATORS, canonical, headline
 from semiope.estimate.result import EpisodeValues, Estimate
 from semiope.estimate.weighing import Weighed
 from semiope.policies.policy import AnyPolicy
 
 if TYPE_CHECKING:
     from semiope.uncertainty.distribution import Distribution
-
-# Which of several estimates speaks for a policy, if nobody says.
-HEADLINES = (
-    "c-pdis", "c-pdwis", "c*-pdis", "c-is", "c-wis", "c*-is", "dm+-is+", "dm-is+", "dm+-wis", "dm+-is", "dm+", "wdr",
-    "dr", "pdwis-step", "pdwis", "pdwis-alive", "wis", "pdis", "is", "dm",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +45,14 @@ class Run:
         if key not in self._kept:
             self._kept[key] = build()
         return self._kept[key]
+
+    def keep(self, key: str, value: Any) -> None:
+        """Keep what was found, for those who read these results later."""
+        self._kept[key] = value
+
+    def kept(self, key: str) -> Any:
+        """What was kept; None if there is nothing."""
+        return self._kept.get(key)
 
     @cached_property
     def observed(self) -> Estimate:
@@ -108,8 +110,8 @@ class Results(Mapping[str, Estimate]):
 
     @property
     def headline(self) -> str:
-        """The estimator that speaks for the policy unless another is named: c-pdis, if it is there."""
-        return next((name for name in HEADLINES if name in self.estimates), next(iter(self.estimates)))
+        """The estimate that speaks for the policy, if nobody says which."""
+        return headline(self.estimates)
 
     def lower_bound(
         self, estimator: str | None = None, *, returns: tuple[float, float] | None = None,
@@ -142,11 +144,22 @@ class Results(Mapping[str, Estimate]):
         return found
 
     def distribution(self, estimator: str | None = None) -> Distribution:
-        """The distribution of returns under the policy, from the weights of an estimator."""
+        """The distribution of returns under the policy, from the weights of an estimator.
+
+        By default of the first in rank that weighs whole returns.
+        """
         from semiope.uncertainty.distribution import returns_distribution
 
-        name = self.headline if estimator is None else canonical(estimator)
+        name = self._weighing if estimator is None else canonical(estimator)
         return returns_distribution(self.origin.weighed.seen_by(ESTIMATORS[name]), name)
+
+    @property
+    def _weighing(self) -> str:
+        """The estimator whose weights stand for the policy: the first in rank that weighs whole returns."""
+        from semiope.uncertainty.branches import weighs_returns
+
+        fits = [name for name in self.estimates if weighs_returns(ESTIMATORS[name].recipe)]
+        return headline(fits) if fits else "c-wis" if len(self.origin.weighed.problem.annotations.row) else "wis"
 
     def to_dict(self, alpha: float = 0.05, ci: str = "t", seed: int = 0) -> dict[str, Any]:
         """Return settings, estimates, diagnostics and warnings as plain Python objects."""

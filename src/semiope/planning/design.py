@@ -22,7 +22,7 @@ from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.labels import number
 from semiope.models.places import Places
-from semiope.models.residuals import Components, of_levels, of_pairs
+from semiope.planning.residuals import Components, of_levels, of_pairs
 
 # Variances below this share of a pair's are taken to be it.
 LEAST = 1e-9

@@ -13,16 +13,16 @@ from semiope.data.annotations import Annotations
 from semiope.data.labels import ABSENT
 from semiope.data.logbook import AlignedAnnotations, Logbook
 from semiope.errors import OptionError, SchemaError
-from semiope.models.case import Case, Records
-from semiope.models.level import together
-from semiope.models.residuals import Components, Prior, expected
 from semiope.pipeline.inputs import read_answers
+from semiope.planning.case import Case, Records
+from semiope.planning.convert import of_policy
+from semiope.planning.level import together
 from semiope.planning.matters import Matters
+from semiope.planning.residuals import Components, Prior, expected
 from semiope.policies.behavior import shares
 from semiope.policies.cells import cells_of, count_actions
 from semiope.policies.lookup import BoundPolicy
 from semiope.policies.policy import AnyPolicy, Policy
-from semiope.repair.convert import of_policy
 
 # Probabilities that differ by less are the same.
 SAME = 1e-9

@@ -29,13 +29,13 @@ from semiope._memory import refuse_beyond_memory
 from semiope.data.episodes import Episodes
 from semiope.data.labels import number
 from semiope.data.logbook import Logbook
-from semiope.models.case import Case, Records
-from semiope.models.level import resting_on
 from semiope.models.places import Places
+from semiope.planning.case import Case, Records
+from semiope.planning.convert import leading_to, turning_errors
+from semiope.planning.level import resting_on
 from semiope.policies.cells import cells_of
 from semiope.policies.lookup import everything
 from semiope.policies.policy import AnyPolicy
-from semiope.repair.convert import leading_to, turning_errors
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,9 @@ from semiope.data.asked import NEEDED, decoys_only, keys
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, count
-from semiope.models.case import Case, Records
 from semiope.planning import stopping
 from semiope.planning.blind import Asked, decoys, guessed
+from semiope.planning.case import Case, Records
 from semiope.planning.design import Choice, Design, Supply, choose
 from semiope.planning.goals import wanted
 from semiope.planning.knowledge import Knowledge, is_todays, learn, read, recorded

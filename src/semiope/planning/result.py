@@ -177,7 +177,7 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
     if isinstance(planner.recorded, str):
         notes.append(
             f"no model can be counted from the logs ({planner.recorded}): where nobody was asked, the mean return of "
-            "the step is expected, and there is no repair='model'."
+            "the step is expected."
         )
     notes += [f"policy {name!r} is what is done today: nothing needs to be asked for it." for name in planner.same]
     if planner.annotations is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,12 @@ class Behavior(NamedTuple):
     probs: Floats
     lookup: Lookup
     origin: str
+
+    def times(self, factor: float) -> Behavior:
+        """All probabilities times a factor."""
+        assert isinstance(self.lookup, TableLookup)
+        probs = self.probs * factor
+        return Behavior(probs, replace(self.lookup, table=self.lookup.table * factor), self.origin)
 
 
 def estimate_behavior(episodes: Any, *, cell: str = "state") -> Policy:

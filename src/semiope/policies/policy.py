@@ -12,6 +12,7 @@ from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.logbook import Logbook
+from semiope.data.repeat import Resample
 from semiope.data.schema import Columns
 from semiope.data.tables import ArrowTable, from_columns, read_table
 from semiope.errors import SHOWN, OptionError, SchemaError, count
@@ -216,6 +217,14 @@ class RowPolicy(ArrowTable):
             action=frozen(np.tile(np.arange(n), len(first))),
             prob=frozen(probs.ravel()),
         )
+
+    def resampled(self, by: Resample) -> RowPolicy:
+        """The policy in a resample of the episodes."""
+        kept = by.rows(self.labels, self.episode)
+        return replace(
+            self, labels=by.labels, episode=frozen(kept.episode), step=frozen(self.step[kept.row]),
+            action=frozen(self.action[kept.row]), prob=frozen(self.prob[kept.row]),
+        )  # fmt: skip
 
     def bind(self, logbook: Logbook, cells: Cells, name: str) -> ListedLookup:
         """Look the policy up row by row, whatever the cells; every decision must be covered."""

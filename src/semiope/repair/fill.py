@@ -10,8 +10,8 @@ from semiope._arrays import Booleans, Floats, Integers, frozen, id_dtype
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT, Vocabulary
-from semiope.models.case import Records
 from semiope.models.places import Places
+from semiope.models.records import Records
 
 
 class Questions(NamedTuple):

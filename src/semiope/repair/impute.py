@@ -9,8 +9,9 @@ import numpy as np
 from semiope._arrays import Booleans, Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.errors import count
-from semiope.models.case import Case, Records
 from semiope.models.places import Places
+from semiope.models.records import Records
+from semiope.repair.case import Case
 from semiope.repair.fill import Questions, answered, questions
 
 
@@ -38,7 +39,7 @@ def imputation(
     annotations: Annotations, records: Records, option: str = "", rows: Booleans | None = None
 ) -> Imputation:
     """Look for the answers that others of the same pair can fill in; see `impute`. `rows`: where (None: everywhere)."""
-    shape = records.behavior_returns.shape
+    shape = (records.empirical.mdp.horizon, *records.empirical.counts.shape)
 
     def cell(places: Places) -> Integers:
         step = places.step if option == "step" else np.zeros_like(places.step)

@@ -1,181 +1,58 @@
-"""Answers that are rewards or preferences, made into answers that are returns."""
+"""Annotations that are not returns: rewards completed by what follows, preferences left aside.
+
+A reward r~ of action a becomes the return r~ + gamma sum_s' p-hat(s'|s, a) V-hat(s') of the MDP counted from the logs.
+Where a pair was never logged, nobody knows what follows it, and its rewards cannot be completed: they are left out.
+
+A preference has no scale: it says which of two actions is better, and not by how much. No estimate of a value can be
+made of preferences alone, and beside returns they have not made one better: they are left out as well.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
-from semiope._arrays import Booleans, Floats, Integers, frozen
+from semiope._arrays import frozen
 from semiope.data.annotations import PREFERENCE, RETURN, REWARD, Annotations
-from semiope.data.logbook import refuse_undecided
-from semiope.errors import SHOWN, OptionError, SchemaError, count
-from semiope.models.case import Case
-from semiope.models.level import together
-from semiope.models.places import Places
-from semiope.models.residuals import predict
-from semiope.repair.preferences import Comparisons, Preferred, fitted
-from semiope.repair.rewards import completed
-
-# Standard deviations are above 0, if only just.
-_LEAST = 1e-9
-
-
-def only_returns(annotations: Annotations) -> Annotations | None:
-    """The answers that are returns; None if there are none."""
-    if annotations.said is None:
-        return annotations
-    which = np.flatnonzero(annotations.said.kind == RETURN)
-    if not len(which):
-        return None
-    return _some(annotations, which, annotations.value, annotations.std)
+from semiope.errors import SchemaError, count
+from semiope.repair.case import Case
 
 
 def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[str]]:
-    """All answers as returns, with what is uncertain about them in `std`, and a sentence on each kind.
-
-    An answer that prefers an action to another becomes one about each of the two that was not taken.
-    """
+    """The annotations that are, or can be made, returns; and a sentence on what was done with each kind."""
     said = annotations.said
     if said is None:
         return annotations, []
-    if case.regression is not None:
-        raise OptionError(
-            "annotations: rewards and preferences become returns by counting what follows a state, and returns are not "
-            "counted by state here. Leave these rows out, or use model='empirical'."
+    notes, value = [], annotations.value.copy()
+    kept = said.kind == RETURN
+    paid = np.flatnonzero(said.kind == REWARD)
+    if len(paid):
+        case.countable("a reward as annotation")
+        places, mdp = case.records.places(annotations).part(paid), case.records.empirical.mdp
+        reward = np.where(mdp.available, mdp.reward, 0.0)[places.state, places.action]
+        # Nothing follows the last step.
+        last = places.step == mdp.horizon - 1
+        known = mdp.available[places.state, places.action] | last
+        follows = places.read(case.model(behavior=case.about_behavior).returns()) - reward
+        value[paid[known]] += np.where(last, 0.0, follows)[known]
+        kept[paid[known]] = True
+        notes.append(f"reward: {count(int(known.sum()), 'annotation')} completed by what the logs say follows.")
+        if not known.all():
+            case.doubts.append(
+                f"reward: {count(int((~known).sum()), 'annotation')} of actions never logged in their state left out: "
+                "what follows them is not known. Ask for returns there."
+            )
+    preferred = int(np.count_nonzero(said.kind == PREFERENCE))
+    if preferred:
+        case.doubts.append(
+            f"preference: {count(preferred, 'annotation')} left out: a preference says which action is better, not by "
+            "how much. Ask for returns."
         )
-    records = case.records
-    places, row = records.places(annotations), records.rows_of(annotations)
-    ids = records.empirical.mdp.actions.positions_of(annotations.actions)
-    taken = records.rows.action[row]
-    refuse_undecided(row, records.episodes)
-    value, std, notes = annotations.value.copy(), _stds(annotations, case, places, taken), []
-    paid = said.kind == REWARD
-    if paid.any():
-        value[paid], added = completed(case, places.part(paid), value[paid])
-        std[paid] = np.hypot(std[paid], added)
-        notes.append(f"reward: {count(int(paid.sum()), 'answer')} completed by what the model says follows.")
-    preferred = said.kind == PREFERENCE
-    plain = _some(annotations, np.flatnonzero(~preferred), value, std)
-    if not preferred.any():
-        return plain, notes
-    if annotations.weight is not None:
+    if not kept.any():
         raise SchemaError(
-            "annotations: a column 'weight' splits samples between answers, and preferences become answers of their "
-            "own. Leave the column out."
+            "annotations: not one is a return, or can be made one. Ask what return is expected after an action, or for "
+            "rewards of actions that were logged in the same state."
         )
-    other = np.where(said.versus >= 0, ids[said.versus], taken)
-    _refuse_same(annotations, preferred & (other == places.action))
-    told = ~preferred & (taken != places.action)
-    returns = together(case, places.part(told), value[told])[0] if told.any() else case.expected
-    known = records.empirical.mdp.available.copy()
-    known[places.state[told], places.action[told]] = True
-    given = Comparisons(places.part(preferred), other[preferred], annotations.value[preferred])
-    found = fitted(case, returns, given, known)
-    notes.append(_told(found, int(preferred.sum())))
-    case.doubts.extend(_doubts(found, case))
-    return _joined(plain, annotations, case, row[preferred], given, returns, found), notes
-
-
-def _stds(annotations: Annotations, case: Case, places: Places, taken: Integers) -> Floats:
-    """How much each answer scatters: as it says, or as answers that are returns do."""
-    if annotations.std is not None:
-        return annotations.std.copy()
-    assert annotations.said is not None
-    records, horizon = case.records, case.records.empirical.mdp.horizon
-    told = (annotations.said.kind == RETURN) & (taken != places.action)
-    if not told.any():
-        return np.zeros(len(annotations))
-    at = places.part(told)
-    _, parts = predict(
-        at, annotations.value[told] - at.read(case.expected), records.empirical.counts, horizon, records.prior
-    )
-    return np.where(annotations.said.kind == RETURN, np.sqrt(parts.noise), 0.0)
-
-
-def _joined(
-    plain: Annotations,
-    annotations: Annotations,
-    case: Case,
-    row: Integers,
-    given: Comparisons,
-    returns: Floats,
-    found: Preferred,
-) -> Annotations:
-    """The other answers, and one about every action that was compared and not taken."""
-    records = case.records
-    rows, actions = np.concatenate([row, row]), np.concatenate([given.at.action, given.other])
-    kept = actions != records.rows.action[rows]
-    n_actions = records.empirical.mdp.n_actions
-    questions = np.unique(rows[kept] * n_actions + actions[kept])
-    if not len(questions):
-        return plain
-    rows, actions = np.divmod(questions, n_actions)
-    step, state = records.rows.step[rows], records.rows.state[rows]
-    episodes, words = records.episodes, records.empirical.mdp.actions
-    episode = episodes.labels.decode(episodes.episode_of(rows))
-    table = {
-        "episode": episode, "step": pa.array(step), "action": words.decode(actions),
-        "value": returns[step, state, actions] + found.correction[state, actions],
-        "std": np.maximum(found.std[state, actions], _LEAST),
-    }  # fmt: skip
-    if annotations.annotator is not None:
-        table["annotator"] = pa.array(["(preferences)"] * len(rows))
-    new = pa.table(table)
-    if not len(plain):
-        return Annotations.from_arrow(new)
-    before = plain.to_arrow().select(new.column_names)
-    if annotations.annotator is not None:
-        place = before.column_names.index("annotator")
-        before = before.set_column(place, "annotator", before.column("annotator").cast(pa.string()))
-    return Annotations.from_arrow(pa.concat_tables([before, new], promote_options="permissive"))
-
-
-def _some(annotations: Annotations, which: Integers, value: Floats, std: Floats | None) -> Annotations:
-    """Some of the answers, with these values and standard deviations."""
-    who = None if annotations.annotator is None else annotations.annotator.take(pa.array(which))
-    return replace(
-        annotations,
-        episode=frozen(annotations.episode[which]),
-        step=frozen(annotations.step[which]),
-        action=frozen(annotations.action[which]),
-        value=frozen(value[which]),
-        std=None if std is None else frozen(np.maximum(std[which], _LEAST)),
-        weight=None if annotations.weight is None else frozen(annotations.weight[which]),
-        annotator=who,
-        extra=None,
-        said=None,
-    )
-
-
-def _refuse_same(annotations: Annotations, wrong: Booleans) -> None:
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise SchemaError(
-            f"annotations: {count(int(wrong.sum()), 'preference')} of the action taken to itself. First: row "
-            f"{first} (action {annotations.actions[int(annotations.action[first])]!r}). Name the other action in "
-            "'versus'; if it is empty, the action taken is meant."
-        )
-
-
-def _told(found: Preferred, n: int) -> str:
-    scale = f" Their scale, in units of return: beta {found.beta:.2g}." if found.found else ""
-    return f"preference: {count(n, 'answer')} fitted (Bradley-Terry).{scale}"
-
-
-def _doubts(found: Preferred, case: Case) -> list[str]:
-    doubts = []
-    if not found.found:
-        doubts.append(
-            "preference: the returns known do not tell the scale of the preferences; the answers made of them are "
-            "little more than those returns. Ask about actions that were logged, or for some returns as well."
-        )
-    if len(found.apart):
-        states = case.records.episodes.states
-        shown = ", ".join(repr(states[int(s)]) for s in found.apart[:SHOWN])
-        doubts.append(
-            f"preference: in {count(len(found.apart), 'state')} the actions compared fall into sets that no comparison "
-            f"connects (first: {shown}); how the sets compare is left to the returns known. Compare across the sets."
-        )
-    return doubts
+    left = replace(annotations, value=frozen(value), said=None)
+    return left.some(np.flatnonzero(kept)), notes

@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import pyarrow.compute as pc
-
 from semiope.data.annotations import Annotations
 from semiope.errors import OptionError, nearest
-from semiope.models.case import Case
 from semiope.repair.auto import choose
+from semiope.repair.case import Case
 from semiope.repair.convert import convert
 from semiope.repair.impute import impute
-from semiope.repair.kinds import as_returns, only_returns
-from semiope.repair.model import TODAY, model
+from semiope.repair.kinds import as_returns
 from semiope.repair.pool import pool
 
 Function = Callable[[Annotations, Case, str], tuple[Annotations, str]]
@@ -31,18 +28,11 @@ class Step(NamedTuple):
 
 
 STEPS = {
-    "pool": Step(pool, (), "several annotators made one: each one's bias taken out, weighed by its noise"),
-    "convert": Step(convert, ("authors", "state"), "answers about today's policy turned to the policy evaluated"),
-    "impute": Step(impute, ("step",), "missing answers as the mean of those about the same state and action"),
-    "model": Step(
-        model, (TODAY,), "missing and noisy answers from the logs' model, corrected by the answers there are"
-    ),
+    "pool": Step(pool, (), "several annotators made one: what each is above the others taken off, weighed by noise"),
+    "convert": Step(convert, ("authors",), "annotations of the behavior policy converted to the policy evaluated"),
+    "impute": Step(impute, ("step",), "missing annotations as the mean of those of the same state and action"),
 }
-
-
-# What needs no states that recur, if returns are modelled by regression on features.
-BY_REGRESSION = ("model",)
-# The steps are chosen by what the answers look like.
+# The steps are chosen by what the annotations look like.
 AUTO = [("auto", "")]
 
 
@@ -56,6 +46,8 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for word in words:
         name, _, option = str(word).strip().lower().partition(":")
+        if name == "model":
+            raise OptionError("repair: there is no step 'model'. pp-dr and pp-pdis complete annotations by themselves.")
         if name not in STEPS:
             alone = " It stands alone." if name == "auto" else nearest(name, STEPS)
             raise OptionError(f"repair: {word!r} is no step.{alone} Known: {', '.join(STEPS)}, or auto.")
@@ -67,71 +59,45 @@ def read_steps(repair: str | Sequence[str] | None) -> list[tuple[str, str]]:
         if name in (earlier for earlier, _ in found):
             raise OptionError(f"repair: {name} is there twice. Each step is done once.")
         found.append((name, option))
-    if sum(_turns(name, option) for name, option in found) > 1:
-        raise OptionError("repair: convert and model:today both turn answers to the policy. Take one of them.")
     return found
 
 
-def _turns(name: str, option: str) -> bool:
-    """Whether a step takes answers about today's policy, and leaves answers about the one evaluated."""
-    return name == "convert" or (name, option) == ("model", TODAY)
+def converts(steps: Sequence[str]) -> bool:
+    """Whether one of these steps takes annotations of the behavior policy to the one evaluated."""
+    return any(step.partition(":")[0] == "convert" for step in steps)
 
 
-def turned(steps: Sequence[str]) -> bool:
-    """Whether one of these steps, as a result tells them, turns answers from today's policy to the one evaluated."""
-    return any(_turns(*step.partition(":")[::2]) for step in steps)
+class Repaired(NamedTuple):
+    """Annotations after all steps, the steps, a sentence for each on what was done, and what to be warned of.
 
-
-def for_usual_care(answers: Sequence[Annotations | None]) -> str:
-    """What to do with answers that a plan asked for about usual care: nothing needs to be found out about that."""
-    experts = [one.annotator for one in answers if one is not None and one.annotator is not None]
-    several = any(pc.count_distinct(one).as_py() > 1 and not one.null_count for one in experts)
-    return f"pool,model:{TODAY}" if several else f"model:{TODAY}"
-
-
-class Mended(NamedTuple):
-    """Annotations after all steps, the steps, a sentence for each on what was done, and what to be warned of."""
+    `between` is the standard error of the annotators' mean, where they were pooled.
+    """
 
     annotations: Annotations
     steps: list[str]
     notes: list[str]
     doubts: list[str]
+    between: float
 
 
-def repaired(annotations: Annotations, case: Case, steps: Sequence[tuple[str, str]]) -> Mended:
+def repaired(
+    annotations: Annotations, case: Case, steps: Sequence[tuple[str, str]], *, about_behavior: bool = False
+) -> Repaired:
     """Walk through the steps.
 
-    Answers that are not returns are made so first. Until they are turned, if they are, the answers speak of the
-    behaviour policy.
+    Annotations that are not returns are made so first. Until they are converted, if they are, they speak of the
+    behavior policy.
     """
     notes: list[str] = []
     if steps == AUTO:
-        annotations, steps, notes = _chosen(annotations, case)
-    annotations, told = as_returns(annotations, replace(case, about_today=any(_turns(*step) for step in steps)))
+        steps, notes = choose(annotations, about_behavior=about_behavior)
+    names = [name for name, _ in steps]
+    annotations, told = as_returns(annotations, replace(case, about_behavior="convert" in names))
     notes += told
     for place, (name, option) in enumerate(steps):
-        before = any(_turns(*later) for later in steps[place:])
-        annotations, note = STEPS[name].function(annotations, replace(case, about_today=before), option)
+        before = "convert" in names[place:]
+        annotations, note = STEPS[name].function(annotations, replace(case, about_behavior=before), option)
         notes.append(note)
-    if steps:
-        notes.append(
-            "standard errors take the repaired answers as given; what the repair does not know is not in them."
-        )
     notes = [f"policy {case.name!r}: {note}" for note in notes]
-    return Mended(annotations, [f"{name}:{option}" if option else name for name, option in steps], notes, case.doubts)
-
-
-def _chosen(annotations: Annotations, case: Case) -> tuple[Annotations, list[tuple[str, str]], list[str]]:
-    """The steps that the answers ask for, judged by those that are returns if there are any, and why."""
-    reasons = []
-    if annotations.annotator is not None and annotations.annotator.null_count:
-        annotations = replace(annotations, annotator=None)
-        reasons.append("repair: who gave which answer is left aside, because the column 'annotator' has gaps.")
-    returns = only_returns(annotations)
-    if returns is not None:
-        steps, why = choose(returns, case)
-        return annotations, steps, [*reasons, *why]
-    # Rewards and preferences have been completed by returns of the policy itself: they cannot speak of another.
-    annotations, told = as_returns(annotations, case)
-    steps, why = choose(annotations, case)
-    return annotations, [step for step in steps if step[0] != "convert"], [*reasons, *told, *why]
+    done = [f"{name}:{option}" if option else name for name, option in steps]
+    return Repaired(annotations, done, notes, case.doubts, max(case.between, default=0.0))

@@ -18,7 +18,12 @@ def document(results: Mapping[str, Results], *, alpha: float = 0.05, ci: str = "
     settings |= {"alpha": alpha, "ci": ci, "seed": seed}
     notes = dict.fromkeys(note for one in results.values() for note in one.diagnostics["notes"])
     per_policy = {
-        name: {key: value for key, value in one.diagnostics.items() if key != "notes"} for name, one in results.items()
+        name: {
+            **{key: value for key, value in one.diagnostics.items() if key != "notes"},
+            "headline": one.headline,
+            **_rehearsal(one),
+        }
+        for name, one in results.items()
     }
     warnings = dict.fromkeys(message for one in results.values() for message in one.warnings)
     return {
@@ -27,6 +32,11 @@ def document(results: Mapping[str, Results], *, alpha: float = 0.05, ci: str = "
         "diagnostics": {"settings": settings, "notes": list(notes), "policies": per_policy},
         "warnings": list(warnings),
     }
+
+
+def _rehearsal(results: Results) -> dict[str, Any]:
+    kept = None if results.run is None else results.run.kept(f"rehearsal {results.headline}")
+    return {} if kept is None else {"rehearsal": kept.to_dict()}
 
 
 def to_json(content: Any) -> str:

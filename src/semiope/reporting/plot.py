@@ -18,7 +18,6 @@ import numpy as np
 
 from semiope.diagnostics.coverage import support_map
 from semiope.diagnostics.weight import weights_by_step
-from semiope.estimate.doubly_robust import nothing
 from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import trust
@@ -234,8 +233,8 @@ def _weighted(results: Results, estimators: Sequence[str] | str | None) -> list[
     found: dict[Any, str] = {}
     for name in results:
         kind = ESTIMATORS[name]
-        if kind.recipe.terms is not nothing and not kind.recipe.per_step and not kind.naive:
-            found.setdefault(kind.recipe.terms, name)
+        if not kind.model_only and not kind.recipe.per_step and not kind.naive:
+            found.setdefault(kind.recipe.factor, name)
     return list(found.values())
 
 

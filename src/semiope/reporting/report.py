@@ -12,7 +12,7 @@ from typing import Any
 from semiope._version import __version__
 from semiope.diagnostics.episodes import MOST
 from semiope.errors import OptionError, SchemaError, SemiopeError, nearest
-from semiope.models.outcomes import Counted
+from semiope.models.counted import Counted
 from semiope.pipeline.compare import common_estimator, compare
 from semiope.pipeline.diagnosis import diagnose
 from semiope.pipeline.results import Results, named

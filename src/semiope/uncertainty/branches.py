@@ -14,7 +14,6 @@ is the recursion of `estimate/scan.py` with `whole`, unrolled.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,26 +21,16 @@ from numpy.typing import NDArray
 
 from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
-from semiope.estimate.counterfactual import closed_form, closed_shares, counterfactual, split_shares
-from semiope.estimate.importance import importance
 from semiope.estimate.passes import Recipe
 from semiope.estimate.problem import Slab
-from semiope.estimate.scan import Terms
 
 # Beyond these, a product of factors goes on as mantissa and power of two.
 BIG, SMALL = 2.0**300, 2.0**-300
 
-# What weighs the annotations, by what prepares an estimator's terms; None: nothing, they are not listened to.
-SHARES: dict[Callable[[Slab], Terms], Callable[[Slab], Floats] | None] = {
-    importance: None,
-    counterfactual: split_shares,
-    closed_form: closed_shares,
-}
-
 
 def weighs_returns(recipe: Recipe) -> bool:
     """Whether the samples of a recipe are whole returns as they were logged and annotated."""
-    return recipe.terms in SHARES and recipe.critic is None and recipe.per_step is None
+    return recipe.finish is None and recipe.critic is None and recipe.per_step is None
 
 
 class Samples(NamedTuple):
@@ -60,15 +49,14 @@ class Samples(NamedTuple):
         return cls(np.empty(n), np.empty(n), ids[0], ids[1], np.empty(n, dtype=np.bool_))
 
 
-def samples(slab: Slab, terms: Callable[[Slab], Terms]) -> Samples:
-    """The samples of positive weight of a run of episodes, for the function that prepares an estimator's terms."""
-    share_of = SHARES[terms]
+def samples(slab: Slab, recipe: Recipe) -> Samples:
+    """The samples of positive weight of a run of episodes."""
     row, told = slab.problem.annotations.row[slab.entries] - slab.rows.start, slab.told
-    share = np.empty(0) if share_of is None else share_of(slab)
+    share = np.empty(0) if recipe.shares is None else recipe.shares(slab)
     row, told = row[: len(share)], told[: len(share)]
     room = Samples.empty(len(row) + slab.last - slab.first)
     n = _branch(
-        slab.problem.gamma, _fixed(slab.reward), _fixed(slab.offsets), _fixed(terms(slab).f),
+        slab.problem.gamma, _fixed(slab.reward), _fixed(slab.offsets), _fixed(recipe.factor(slab)),
         _fixed(row.astype(np.int64)), _fixed(told), _fixed(share), *room,
     )  # fmt: skip
     episode = room.episode[:n] + slab.first

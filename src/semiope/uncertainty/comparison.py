@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,9 +19,9 @@ from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
 from semiope._tables import as_table
 from semiope.errors import NotEstimatedError, OptionError, SchemaError, nearest
-from semiope.estimate.result import Estimate, standard_error
+from semiope.estimate.result import Estimate, Part, degrees_of_freedom, satterthwaite, standard_error
 from semiope.uncertainty.bootstrap import RESAMPLES, resampled
-from semiope.uncertainty.intervals import Interval, around, check_alpha, student
+from semiope.uncertainty.intervals import Interval, around, check_alpha, hull, student
 
 # Ranks are given with the range that holds this share of resamples.
 RANKS = 0.9
@@ -35,12 +35,18 @@ ROUNDING = 1e-10
 
 
 class Difference(NamedTuple):
-    """One estimate minus another, paired by episode; `p_value` is that of being no better."""
+    """One estimate minus another, paired by episode; `p_value` is that of being no better.
+
+    Interval and p-value hold by estimates that do not trust annotations as well, and by the self-normalized form where
+    ratios should average one. `least` is the
+    least number of standard errors that the difference is above 0, by any of them.
+    """
 
     value: float
     std_error: float
     interval: Interval
     p_value: float
+    least: float
 
 
 class Standing(NamedTuple):
@@ -75,7 +81,8 @@ class Comparison(Mapping[str, Standing]):
     """Estimates of several policies by one estimator, and what is achieved `today`: the mean return of the logs.
 
     `unsupported` is the share of a policy's decisions that its estimate knows nothing of; with more than UNSUPPORTED,
-    it is not called better, whatever the numbers.
+    it is not called better, whatever the numbers. Of `unchecked` policies, the estimate takes the annotators' word, and
+    nothing in the data checks it.
     """
 
     estimates: Mapping[str, Estimate]
@@ -83,6 +90,7 @@ class Comparison(Mapping[str, Standing]):
     alpha: float = 0.05
     seed: Seed = 0
     unsupported: Mapping[str, float] = field(default_factory=dict)
+    unchecked: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
@@ -136,7 +144,8 @@ class Comparison(Mapping[str, Standing]):
         if not self.supported(policy):
             return f"unknown: {self.unsupported[policy]:.0%} unsupported"
         one = self[policy]
-        return "yes, all at once" if one.surely else "yes" if one.better else "not shown"
+        found = "yes, all at once" if one.surely else "yes" if one.better else "not shown"
+        return f"{found}, if annotators are right" if one.better and policy in self.unchecked else found
 
     def between(self, one: str, other: str) -> Difference:
         """The value of one policy minus that of another."""
@@ -146,7 +155,7 @@ class Comparison(Mapping[str, Standing]):
     @cached_property
     def standings(self) -> dict[str, Standing]:
         """All policies, best first."""
-        names = list(self.estimates)
+        names, n = list(self.estimates), len(self.today.values)
         values = np.array([one.value for one in self.estimates.values()])
         differences = [_difference(one, self.today, self.alpha) for one in self.estimates.values()]
         # All policies see the same resamples; a generator would give each its own.
@@ -166,11 +175,11 @@ class Comparison(Mapping[str, Standing]):
                 value=estimate.value,
                 std_error=estimate.std_error,
                 interval=estimate.interval(self.alpha),
-                simultaneous=around(estimate.value, wide * estimate.std_error),
+                simultaneous=hull([around(v, wide * e) for v, e, _ in _alternatives(estimate)]),
                 difference=difference,
-                together=around(difference.value, wider * difference.std_error),
+                together=_stretched(difference, wider, student(n - 1, 1 - self.alpha / 2)),
                 better=difference.p_value <= self.alpha and self.supported(names[i]),
-                surely=difference.value > above * difference.std_error and self.supported(names[i]),
+                surely=difference.p_value <= self.alpha and difference.least > above and self.supported(names[i]),
                 rank=int(place[i]),
                 ranks=Interval(*map(float, ends[:, i])),
                 best=float(first[i].mean()),
@@ -220,16 +229,77 @@ class Comparison(Mapping[str, Standing]):
         return "\n".join(lines)
 
 
+class Alternative(NamedTuple):
+    """A value that an estimate may have, its standard error, and its degrees of freedom."""
+
+    value: float
+    std_error: float
+    degrees: float
+
+
+def _alternatives(estimate: Estimate) -> list[Alternative]:
+    """The estimate without a bias that shows, and the estimates that do not trust annotations."""
+    own = Alternative(estimate.unshrunk - estimate.bias, estimate.std_error, estimate.degrees)
+    return [own, *(Alternative(one.value, one.std_error, one.degrees) for one in estimate.also_covered)]
+
+
 def _difference(one: Estimate, other: Estimate, alpha: float) -> Difference:
     from scipy.special import stdtr
 
-    n, value, rounding = len(one.values), one.value - other.value, _rounding(one, other)
-    error = standard_error(one.influence - other.influence, np.ones(n))
-    if error <= rounding:
-        value, error = value if abs(value) > rounding else 0.0, 0.0
-    half = student(n - 1, 1 - alpha / 2) * error
-    p_value = float(stdtr(n - 1, -value / error)) if error else 0.0 if value > 0 else 1.0
-    return Difference(value, error, around(value, half), p_value)
+    rounding = _rounding(one, other)
+    own = [_rounded(_paired(a, b), rounding) for a in _forms(one) for b in _forms(other)]
+    firsts, seconds = _alternatives(one), _alternatives(other)
+    # Rivals are not paired by episode with the other estimate.
+    others = [
+        Alternative(a.value - b.value, math.hypot(a.std_error, b.std_error), min(a.degrees, b.degrees))
+        for i, a in enumerate(firsts)
+        for j, b in enumerate(seconds)
+        if i or j
+    ]
+    every = [*own, *others]
+    ends = [around(each.value, student(each.degrees, 1 - alpha / 2) * each.std_error) for each in every]
+    ratios = [each.value / each.std_error if each.std_error else _sign(each.value) * math.inf for each in every]
+    p_values = [
+        float(stdtr(each.degrees, -ratio)) if math.isfinite(ratio) else 0.0 if ratio > 0 else 1.0
+        for each, ratio in zip(every, ratios, strict=True)
+    ]
+    value = one.value - other.value
+    value = value if abs(value) > rounding else 0.0
+    return Difference(value, own[0].std_error, hull(ends), max(p_values), min(ratios))
+
+
+def _forms(estimate: Estimate) -> list[Estimate]:
+    """The estimate and, if its ratios should average one, what it is divided by their mean."""
+    if not estimate.mean_one:
+        return [estimate]
+    return [estimate, replace(estimate, self_normalized=True, mean_one=False)]
+
+
+def _rounded(found: Alternative, rounding: float) -> Alternative:
+    """A difference whose standard error is rounding has none."""
+    if found.std_error > rounding:
+        return found
+    return found._replace(value=found.value if abs(found.value) > rounding else 0.0, std_error=0.0)
+
+
+def _sign(value: float) -> int:
+    return 1 if value > 0 else -1
+
+
+def _paired(one: Estimate, other: Estimate) -> Alternative:
+    """The difference of two estimates, its standard error over the same episodes and what else they have."""
+    off = one.influence - other.influence
+    groups = [each.groups for each in (one, other) if each.groups is not None]
+    degrees = float(min(len(each.without) for each in groups) - 1) if groups else degrees_of_freedom(off)
+    parts = [Part(standard_error(off, np.ones(len(off))), degrees), *one.parts, *other.parts]
+    value = (one.unshrunk - one.bias) - (other.unshrunk - other.bias)
+    return Alternative(value, math.hypot(*(part.std_error for part in parts)), satterthwaite(parts))
+
+
+def _stretched(difference: Difference, factor: float, single: float) -> Interval:
+    """The interval of a difference, as much wider as a factor is larger than that for one policy."""
+    low, high = (difference.value - end for end in difference.interval)
+    return Interval(difference.value - low * factor / single, difference.value - high * factor / single)
 
 
 def _rounding(*estimates: Estimate) -> float:
@@ -240,7 +310,8 @@ def _rounding(*estimates: Estimate) -> float:
 def _resampled(estimate: Estimate, seed: Seed) -> Floats:
     """What the estimate would have been in resamples; where one holds nothing of it, as it is."""
     ratios = resampled(estimate.values, estimate.denominators, estimate.keys, seed=seed).ratios
-    return np.where(np.isnan(ratios), estimate.value, ratios * estimate.scale)
+    moved = ratios * estimate.scale + (estimate.value - estimate.unshrunk)
+    return np.where(np.isnan(ratios), estimate.value, moved)
 
 
 def _pivots(one: Estimate, other: Estimate | None, seed: Seed) -> Floats:

@@ -180,7 +180,7 @@ def returns_distribution(problem: Problem, estimator: str = "c-wis") -> Distribu
         )
     if chosen.requires:
         chosen.requires(problem)
-    parts = [samples(slab, recipe.terms) for slab in problem.slabs()]
+    parts = [samples(slab, recipe) for slab in problem.slabs()]
     returns, mantissa, exponent, episode, answered = (np.concatenate(column) for column in zip(*parts, strict=True))
     weights, common = Scaled(mantissa, exponent).on_common_scale()
     if not weights.any():

@@ -8,18 +8,21 @@ cover. Estimators that normalise per step give linearised values, and it is thos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from numbers import Real
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers
 from semiope._random import Seed, generator
 from semiope.errors import OptionError, nearest
-from semiope.estimate.result import influence_of, standard_error
+from semiope.estimate.result import degrees_of_freedom, influence_of, standard_error
 from semiope.uncertainty.bootstrap import Sums, resampled
+
+if TYPE_CHECKING:
+    from semiope.estimate.result import Estimate
 
 
 class Interval(NamedTuple):
@@ -52,6 +55,27 @@ def interval(
     return METHODS[method](sample, alpha) if sample.error else Interval(sample.value, sample.value)
 
 
+def covering(found: Interval, estimate: Estimate, alpha: float, method: str) -> Interval:
+    """Widen an interval over episodes by what else the estimate's standard error has, and to cover rivals.
+
+    By Student's t, or by normal quantiles, with the whole standard error; intervals by resampling are stretched as
+    much. A bias of the annotators that outcomes show is taken off both ends.
+    """
+    over, total = estimate.over_episodes, estimate.std_error
+    if not math.isfinite(total):
+        return found
+    if estimate.groups is not None or estimate.parts:
+        if method in ("t", "normal") or not over:
+            degrees = estimate.degrees if method == "t" else math.inf
+            found = around(estimate.unshrunk, student(degrees, 1 - alpha / 2) * total)
+        else:
+            middle = estimate.unshrunk
+            found = Interval(*(middle + (end - middle) * total / over for end in found))
+    ends = [Interval(*(end - estimate.bias for end in found))]
+    ends += [around(one.value, student(one.degrees, 1 - alpha / 2) * one.std_error) for one in estimate.also_covered]
+    return hull(ends)
+
+
 class Sample:
     """Episodes' numerators and denominators, their ratio of sums, and what it would have been in resamples."""
 
@@ -73,10 +97,10 @@ class Sample:
 
 
 def student(degrees: float, level: float) -> float:
-    """The quantile of Student's t."""
-    from scipy.special import stdtrit
+    """The quantile of Student's t; of the normal distribution for infinitely many degrees of freedom."""
+    from scipy.special import ndtri, stdtrit
 
-    return float(stdtrit(degrees, level))
+    return float(stdtrit(degrees, level)) if math.isfinite(degrees) else float(ndtri(level))
 
 
 def around(value: float, half: float) -> Interval:
@@ -84,9 +108,15 @@ def around(value: float, half: float) -> Interval:
     return Interval(value - half, value + half)
 
 
+def hull(intervals: Sequence[Interval]) -> Interval:
+    """The least interval that covers all of these."""
+    return Interval(min(one.low for one in intervals), max(one.high for one in intervals))
+
+
 def _student(sample: Sample, alpha: float) -> Interval:
-    """Delta method, quantiles of Student's t."""
-    return around(sample.value, student(len(sample.numerators) - 1, 1 - alpha / 2) * sample.error)
+    """Delta method, quantiles of Student's t with as many degrees of freedom as the episodes' influences leave."""
+    degrees = degrees_of_freedom(influence_of(sample.numerators, sample.denominators))
+    return around(sample.value, student(degrees, 1 - alpha / 2) * sample.error)
 
 
 def _normal(sample: Sample, alpha: float) -> Interval:

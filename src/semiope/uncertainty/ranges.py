@@ -17,10 +17,9 @@ import numpy as np
 
 from semiope._arrays import Floats
 from semiope.errors import OptionError, SupportError
-from semiope.estimate.counterfactual import closed_form, counterfactual, require_full_annotation
-from semiope.estimate.importance import importance
+from semiope.estimate.counterfactual import require_full_annotation
 from semiope.estimate.problem import Problem, behavior
-from semiope.estimate.registry import ESTIMATORS
+from semiope.estimate.registry import ESTIMATORS, Estimator
 from semiope.policies.lookup import TableLookup
 from semiope.uncertainty.intervals import Interval
 
@@ -37,7 +36,7 @@ def value_range(
     or that of a reward.
     """
     kind = ESTIMATORS[estimator]
-    if kind.self_normalized or kind.naive or kind.recipe.critic or kind.recipe.per_step:
+    if kind.bounded is None:
         raise OptionError(
             f"range: none can be derived for {estimator}, whose episodes are not independent terms of a mean. "
             "Take is, pdis, c-is, c-pdis or c*-pdis, or state the range of its values."
@@ -100,16 +99,16 @@ def _grown(reward: float, largest: float, gamma: float, steps: int) -> float:
 
 def _largest(problem: Problem, estimator: str) -> float:
     """The largest factor by which one step can multiply an episode's weight."""
-    terms = ESTIMATORS[estimator].recipe.terms
-    if terms in (closed_form, counterfactual):
+    kind = ESTIMATORS[estimator]
+    if kind.bounded == "averages":
         require_full_annotation(problem)
-        if terms is counterfactual and not np.allclose(np.concatenate(_factors(problem)), 1, rtol=0, atol=ROUNDING):
+        if not np.allclose(np.concatenate(_sums(problem, kind)), 1, rtol=0, atol=ROUNDING):
             raise SupportError(
                 f"range: the weights of {estimator} differ from episode to episode, and how far they can go is not "
                 "known. Take c*-pdis, whose do not."
             )
         return 1.0
-    ratio = problem.ratio(behavior) if terms is importance else None
+    ratio = problem.ratio(behavior)
     if not isinstance(ratio, TableLookup):
         raise OptionError(
             f"range: the ratios of {estimator} at steps that were not logged are not known. State the range of "
@@ -118,7 +117,7 @@ def _largest(problem: Problem, estimator: str) -> float:
     return float(ratio.table.max())
 
 
-def _factors(problem: Problem) -> list[Floats]:
+def _sums(problem: Problem, kind: Estimator) -> list[Floats]:
     """What each step multiplies an episode's weight by."""
-    found = [counterfactual(slab) for slab in problem.slabs()]
+    found = [kind.recipe.terms(slab) for slab in problem.slabs()]
     return [terms.f + (0.0 if terms.k is None else terms.k) for terms in found]

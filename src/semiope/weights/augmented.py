@@ -13,7 +13,7 @@ from semiope.weights.split import SplitWeights
 
 
 def augmented_policy(
-    behavior_probs: Floats, counts: Floats, split: SplitWeights, cells: Cells, logbook: Logbook
+    behavior_probs: Floats, counts: Floats, split: SplitWeights, cells: Cells, logbook: Logbook, *, of_all: bool = True
 ) -> Floats:
     """Return pi_b+ (n_cells, n_actions) of Definition 1,
 
@@ -24,15 +24,23 @@ def augmented_policy(
     a' was never logged in s (and the behaviour policy is given, so that pi_b(a'|s) may be positive all the same), its
     mean weights are those of all samples that took a', in whatever state, and pi_b+ sums to one as pi_b does.
 
-    `behavior_probs` is pi_b and `counts` is n, both (n_cells, n_actions).
+    Where propensities were logged, pi_b(a'|s) is known only of actions a' that were taken in s. Those that were not
+    have the rest of the probability, and no samples: the mean weight of a after actions other than a is then that over
+    the ones that were taken, times 1 - pi_b(a|s).
+
+    `behavior_probs` is pi_b and `counts` is n, both (n_cells, n_actions); `of_all`: pi_b is known of all actions.
     """
     unlogged = np.where(counts == 0, behavior_probs, 0.0)
     augmented = unlogged @ _overall(split, logbook) if unlogged.any() else unlogged
-    episodes, annotations = logbook.episodes, logbook.annotations
-    _add_weights(
-        safe_ratio(behavior_probs, counts), cells.of_row, episodes.action, split.taken,
-        annotations.row, annotations.action, frozen(split.annotated), augmented,
-    )  # fmt: skip
+    per_sample, episodes, annotations = safe_ratio(behavior_probs, counts), logbook.episodes, logbook.annotations
+    _add_taken(per_sample, cells.of_row, episodes.action, split.taken, augmented)
+    others = augmented if of_all else np.zeros_like(augmented)
+    _add_annotated(
+        per_sample, cells.of_row, episodes.action, annotations.row, annotations.action, frozen(split.annotated), others
+    )
+    if not of_all:
+        known = np.maximum(behavior_probs.sum(axis=1, keepdims=True) - behavior_probs, 0.0)
+        augmented += safe_ratio(np.maximum(1 - behavior_probs, 0.0), known) * others
     return augmented
 
 
@@ -99,19 +107,22 @@ def _mix(
 
 
 @compiled
-def _add_weights(
+def _add_taken(per_sample: Floats, cell: Integers, action: Integers, weight_taken: Floats, augmented: Floats) -> None:
+    for i in range(len(action)):
+        if action[i] >= 0:
+            augmented[cell[i], action[i]] += weight_taken[i] * per_sample[cell[i], action[i]]
+
+
+@compiled
+def _add_annotated(
     per_sample: Floats,
     cell: Integers,
     action: Integers,
-    weight_taken: Floats,
     annotated_row: Integers,
     annotated_action: Integers,
     weight_annotated: Floats,
     augmented: Floats,
 ) -> None:
-    for i in range(len(action)):
-        if action[i] >= 0:
-            augmented[cell[i], action[i]] += weight_taken[i] * per_sample[cell[i], action[i]]
     for j in range(len(annotated_row)):
         i = annotated_row[j]
         augmented[cell[i], annotated_action[j]] += weight_annotated[j] * per_sample[cell[i], action[i]]

@@ -1,51 +1,34 @@
-"""What a repair looks at: logs, answers, the policy under evaluation, and the model counted from the logs."""
+"""What a plan looks at: the model counted from the logs, and one policy before it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from semiope._arrays import Floats, Integers, root_mean_square
-from semiope.data.annotations import Annotations
-from semiope.data.episodes import Episodes
-from semiope.data.logbook import AlignedAnnotations, Logbook
-from semiope.errors import OptionError, SchemaError
-from semiope.models.empirical import Empirical, empirical_mdp, successors
-from semiope.models.places import Places, places_of_answers, places_of_rows
-from semiope.models.residuals import Prior
-from semiope.models.study import Outcomes, Study
-from semiope.models.tabular import TabularMDP
-from semiope.policies.behavior import shares
+from semiope.errors import OptionError
+from semiope.models import records
+from semiope.models.empirical import successors
+from semiope.models.places import Places
+from semiope.planning.residuals import Prior
 from semiope.policies.policy import AnyPolicy, Policy
 
-AUTHORS_UNSEEN = -1.0
 # Where answers turn others from today's policy to another, what the model has wrong of today's returns nearly cancels:
 # what it thinks of a pair is in what it thinks of those that lead there. Of the variance of logged pairs, this is left.
 UNCANCELLED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
-    """Logs with the model counted from them; shared by all policies.
+class Records(records.Records):
+    """Logs with the MDP counted from them, and how far it may be off; shared by all policies.
 
-    `actions` are labels of all that exist; `horizon` is that of the model, by default the longest episode; `noise` the
-    standard deviation of an answer, if somebody knows.
+    `noise` is the standard deviation of an annotation, if somebody knows.
     """
 
-    episodes: Episodes
-    actions: tuple[Any, ...]
-    gamma: float
-    horizon: int | None = None
     noise: float | None = None
-
-    @cached_property
-    def empirical(self) -> Empirical:
-        """The model: pairs never logged are not available in it."""
-        return empirical_mdp(self.episodes, actions=self.other_actions, gamma=self.gamma, horizon=self.horizon)
 
     @cached_property
     def followed(self) -> Floats:
@@ -59,24 +42,6 @@ class Records:
         counts = self.empirical.counts
         pair = at.state.astype(np.int64) * counts.shape[1] + at.action
         return np.bincount(pair, weights=values, minlength=counts.size).astype(np.float64).reshape(counts.shape)
-
-    @cached_property
-    def other_actions(self) -> list[Any]:
-        """Labels of actions that nobody took."""
-        known = set(self.episodes.actions.words.to_pylist())
-        return [action for action in dict.fromkeys(self.actions) if action not in known]
-
-    @cached_property
-    def behavior(self) -> Floats:
-        """pi_b(a|s), counted."""
-        return shares(self.empirical.counts)
-
-    @cached_property
-    def authors(self) -> TabularMDP:
-        """The model by the conventions of the paper's code: pairs never logged pay -1 and end, a cut is an end."""
-        return empirical_mdp(
-            self.episodes, actions=self.other_actions, gamma=self.gamma, truncated="end", unseen=AUTHORS_UNSEEN
-        ).mdp
 
     @cached_property
     def behavior_returns(self) -> Floats:
@@ -136,20 +101,6 @@ class Records:
         """What the logs say beforehand of the model's errors."""
         return Prior(self.scatter, self.episodes.n_episodes, self.noise)
 
-    @cached_property
-    def rows(self) -> Places:
-        """Where each row lies in the model."""
-        return places_of_rows(self.empirical.mdp, self.episodes)
-
-    def places(self, annotations: Annotations) -> Places:
-        """Where each answer lies in the model."""
-        return places_of_answers(self.empirical.mdp, self.episodes, annotations)
-
-    def rows_of(self, annotations: Annotations) -> Integers:
-        """The row that each answer speaks about, in a type in which products do not overflow."""
-        rows = self.episodes.rows_of(annotations.labels, annotations.episode, annotations.step, "annotations")
-        return rows.astype(np.int64)
-
     def returns_from(self, rows: Integers) -> Floats:
         """The discounted return that was observed from each of these rows on."""
         return self._observed_returns[rows]
@@ -158,55 +109,15 @@ class Records:
     def _observed_returns(self) -> Floats:
         return self.episodes.returns_to_go(self.gamma)
 
-    def counterfactual(self, annotations: Annotations) -> tuple[Places, Floats]:
-        """Places and values of answers about actions that were not taken, pooled by question."""
-        aligned = self.aligned(annotations)
-        if not len(aligned.row):
-            raise SchemaError("repair: all annotations are about actions that were taken: nothing to learn from.")
-        return self.places_of(aligned), aligned.value
-
-    def places_of(self, aligned: AlignedAnnotations) -> Places:
-        """Where aligned answers lie in the model."""
-        return Places(self.rows.step[aligned.row], self.rows.state[aligned.row], aligned.action)
-
-    def aligned(self, annotations: Annotations) -> AlignedAnnotations:
-        """Answers about actions that were not taken, one a question, by row and action in the model's ids."""
-        found = Logbook.of(self.episodes, annotations, {"model": self.empirical.mdp.actions})
-        ids = self.empirical.mdp.actions.positions_of(found.actions)
-        aligned = found.annotations
-        order = np.lexsort((ids[aligned.action], aligned.row))
-        row = aligned.row[order].astype(np.int64)
-        std = None if aligned.std is None else aligned.std[order]
-        action, value = ids[aligned.action][order], aligned.value[order]
-        return aligned._replace(row=row, action=action, value=value, weight=None, std=std)
-
-
-@dataclass(frozen=True, eq=False)
-class Regression:
-    """A model that does without states that recur, and what it is fitted to: all episodes, without folds."""
-
-    model: Outcomes
-    study: Study
-
-    def logbook(self, annotations: Annotations) -> Logbook:
-        """These answers, aligned, in the same ids of actions."""
-        return Logbook.of(self.study.episodes, annotations, {"model": self.study.logbook.actions})
-
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One policy before the records; `about_today`: so far, the answers speak of the behaviour policy.
-
-    With a `regression`, returns are fitted on features instead of counted by state. Steps add to `doubts` what a user
-    is to be warned of.
-    """
+    """One policy before the records; `about_today`: the answers speak of the behavior policy."""
 
     records: Records
     policy: AnyPolicy
     name: str
     about_today: bool = False
-    regression: Regression | None = None
-    doubts: list[str] = field(default_factory=list)
 
     @property
     def prior(self) -> Prior:

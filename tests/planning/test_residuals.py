@@ -10,10 +10,10 @@ from scipy.stats import multivariate_normal
 
 import semiope as so
 from semiope._arrays import Floats
-from semiope.models.case import Case, Records
-from semiope.models.level import together
 from semiope.models.places import Places
-from semiope.models.residuals import (
+from semiope.planning.case import Case, Records
+from semiope.planning.level import together
+from semiope.planning.residuals import (
     CENTRE,
     LEAN,
     PART,

@@ -19,9 +19,9 @@ import numpy as np
 
 from semiope._arrays import Floats, frozen
 from semiope.models import planning
-from semiope.models.case import Case
 from semiope.models.places import Places
-from semiope.models.residuals import Components, predict
+from semiope.planning.case import Case
+from semiope.planning.residuals import Components, predict
 
 # Answers are judged where paths stay in the logs with at least this probability.
 SHARE = 0.5

@@ -24,9 +24,9 @@ from scipy.optimize import minimize
 from semiope._arrays import Booleans, Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.labels import number
-from semiope.models import causes
-from semiope.models.causes import Causes
 from semiope.models.places import Places
+from semiope.planning import causes
+from semiope.planning.causes import Causes
 
 # How many answers the prior variances count for, and where they lie in units of the logs' own: steps differ little, and
 # answers are good. The search for the most likely ones starts from more noise, lest it end where there is nothing else.
