@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,34 @@ def test_what_nothing_checks_is_red() -> None:
     assert (finding.light, finding.figure) == (RED, "not known")
     assert "their word is taken for 50% of the estimate" in finding.sentence
     assert "actions that were taken" in finding.way_out
+
+
+@pytest.mark.parametrize("never", [True, False])
+@pytest.mark.parametrize("how", ["convert", "rewards"])
+def test_what_follows_actions_never_logged_is_not_known(how: str, never: bool) -> None:
+    """Two steps; the policy repairs, which the logs never do or at times do: conversion and rewards need the logs."""
+    rng = np.random.default_rng(0)
+    n = 200
+    action = rng.integers(2, size=(n, 2)) + (0 if never else rng.integers(2, size=(n, 2)))
+    episode, step = (column.ravel() for column in np.indices((n, 2)))
+    rows = {
+        "episode": episode, "step": step, "state": rng.integers(2, size=2 * n), "action": action.ravel(),
+        "reward": rng.normal(size=2 * n),
+    }  # fmt: skip
+    asked = np.flatnonzero(rng.random(2 * n) < 0.3)
+    answers: dict[str, Any] = {
+        "episode": episode[asked], "step": step[asked], "action": (rows["action"][asked] + 1) % 3,
+        "value": rng.normal(size=len(asked)),
+    }  # fmt: skip
+    if how == "rewards":
+        answers["kind"] = ["reward"] * len(asked)
+    policy = so.Policy.from_table(np.array([[0.4, 0.3, 0.3], [0.4, 0.3, 0.3]]))
+    with quietly():
+        results = so.evaluate(rows, policy, annotations=answers, repair="convert" if how == "convert" else None)
+        plain = so.evaluate(rows, policy, annotations={**answers, "kind": ["return"] * len(asked)})
+    finding = so.diagnose(results, refute=False)["what follows annotated actions"]
+    assert finding.light == (RED if never else GREEN)
+    assert "what follows annotated actions" not in {one.name for one in so.diagnose(plain, refute=False)}
 
 
 @pytest.mark.parametrize("estimator", ["pp-dr", "c-pdis", "pp-pdis"])

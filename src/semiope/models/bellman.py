@@ -111,6 +111,12 @@ class BellmanModel:
         weights[0] = share[:, None] * self.policy[0]
         return weights
 
+    def never_logged(self, share: Floats) -> float:
+        """The share of the decisions that the policy comes to, from first states with these shares, never logged."""
+        visits = self.attributed(self.at_start(share))
+        total = float(visits.sum())
+        return float(visits[~self.logged].sum()) / total if total > 0 else 0.0
+
     @property
     def _dynamics(self) -> Dynamics:
         return self.empirical.mdp.dynamics

@@ -108,6 +108,12 @@ def can_be_counted(study: Study) -> bool:
     return True
 
 
+def first_states(study: Study, model: BellmanModel) -> Floats:
+    """Share of the episodes whose first decision is in each state."""
+    decisions = study.decisions.episodes
+    return np.bincount(decisions.state[decisions.offsets[:-1]], minlength=model.shape[1]) / decisions.n_episodes
+
+
 def bellman_model(records: Records, policy: AnyPolicy, name: str) -> BellmanModel:
     """A policy in the MDP counted from logs."""
     if not isinstance(policy, Policy):

@@ -25,7 +25,7 @@ from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame, named
-from semiope.pipeline.trust import judge_tipping, judge_trust
+from semiope.pipeline.trust import judge_following, judge_tipping, judge_trust
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
 _MODELLED = Finding(
@@ -112,6 +112,7 @@ def _on_interval(results: Results, name: str, annotators: bool = True) -> list[F
         *on_weights,
         *judge_coverage(problem, kind.support or "augmented" if listens else None),
         *([judge_trust(results, name)] if listens and annotators else []),
+        *((one for one in [judge_following(results)] if one is not None) if listens else ()),
         *(results.origin.once("annotators", lambda: _on_annotators(results)) if listens and annotators else []),
     ]
 

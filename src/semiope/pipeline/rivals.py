@@ -33,7 +33,7 @@ from semiope.estimate.problem import Problem, behavior_support
 from semiope.estimate.registry import ESTIMATORS, Estimator
 from semiope.estimate.result import Estimate, Part, Rival, degrees_of_freedom, standard_error
 from semiope.estimate.scan import continue_each
-from semiope.models.counted import Counted, can_be_counted
+from semiope.models.counted import Counted, can_be_counted, first_states
 
 # With more of the policy's decisions never logged, logs and annotations speak of different things.
 LOGGED = 0.01
@@ -165,11 +165,9 @@ def _by_model(problem: Problem, estimate: Estimate) -> Rival | None:
     model = Counted(folds=None).model(alone.study, 0)
     if model is None:
         return None
-    first = alone.study.decisions.episodes
-    share = np.bincount(first.state[first.offsets[:-1]], minlength=model.shape[1]) / first.n_episodes
+    share = first_states(alone.study, model)
     visits = model.attributed(model.at_start(share))
-    total = float(visits.sum())
-    if not total > 0 or float(visits[~model.logged].sum()) > LOGGED * total:
+    if not visits.any() or model.never_logged(share) > LOGGED:
         return None
     by_model = model.spread.within * math.sqrt(float(np.sum(visits**2 / np.maximum(model.empirical.counts, 1))))
     start = alone.critic.start

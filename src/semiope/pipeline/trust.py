@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import frozen
+from semiope.data.annotations import REWARD
 from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import NO_CHANCE, Estimate
+from semiope.models.counted import Counted, can_be_counted, first_states
 from semiope.pipeline.evaluate import again
 from semiope.pipeline.results import Results, one_of
-from semiope.pipeline.rivals import follow, rivals_of
+from semiope.pipeline.rivals import LOGGED, follow, rivals_of
+from semiope.repair.steps import converts
 
 ASK = "Ask annotators about some actions that were taken as well: their outcomes are known."
 MORE = "Ask annotators about more of the actions that were taken: their outcomes are known."
@@ -77,6 +80,34 @@ def _done(estimate: Estimate) -> str:
     if estimate.bias:
         return f"A bias of {estimate.bias:+.3g} was taken out; the interval covers what is left of it."
     return "The interval covers both." if estimate.rivals else "The interval of pp-dr would cover both."
+
+
+def judge_following(results: Results) -> Finding | None:
+    """Whether the logs can tell what follows annotated actions, where annotations were completed or converted by it.
+
+    None where annotations are returns of the policy itself: they say what follows by themselves.
+    """
+    run, problem = results.origin, results.origin.weighed.problem
+    said = None if run.annotations is None else run.annotations.said
+    rewards = said is not None and bool(np.any(said.kind == REWARD))
+    converted = converts(results.settings["repair"])
+    counted, study = Counted(folds=None), problem.modelled.study
+    if not (rewards or converted) or not can_be_counted(study):
+        return None
+    alone = replace(study, fold=None)
+    model = counted.model(alone, 0)
+    if model is None or model.shape[0] == 1:
+        return None
+    share = model.never_logged(first_states(alone, model))
+    light = RED if share > LOGGED else GREEN
+    how = "converted from the behavior policy" if converted else "completed from rewards"
+    return Finding(
+        "what follows annotated actions", light, f"{share:.1%}", f"red if above {LOGGED:.0%} of the policy's decisions",
+        f"Annotations were {how} by what the logs say follows. Of the decisions that the policy comes to, {share:.1%} "
+        "were never logged: what follows them "
+        + ("matters little." if light == GREEN else "is not known, and neither interval nor rehearsal contains it."),
+        "" if light == GREEN else "Ask what return is expected if the policy itself is followed.",
+    )  # fmt: skip
 
 
 class TippingPoint(NamedTuple):

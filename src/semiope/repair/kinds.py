@@ -1,7 +1,8 @@
 """Annotations that are not returns: rewards completed by what follows, preferences left aside.
 
 A reward r~ of action a becomes the return r~ + gamma sum_s' p-hat(s'|s, a) V-hat(s') of the MDP counted from the logs.
-Where a pair was never logged, nobody knows what follows it, and its rewards cannot be completed: they are left out.
+Where a pair was never logged, nobody knows what follows it, and its rewards cannot be completed: they are left out,
+unless episodes have a single step.
 
 A preference has no scale: it says which of two actions is better, and not by how much. No estimate of a value can be
 made of preferences alone, and beside returns they have not made one better: they are left out as well.
@@ -31,11 +32,12 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
         case.countable("a reward as annotation")
         places, mdp = case.records.places(annotations).part(paid), case.records.empirical.mdp
         reward = np.where(mdp.available, mdp.reward, 0.0)[places.state, places.action]
-        # Nothing follows the last step.
-        last = places.step == mdp.horizon - 1
-        known = mdp.available[places.state, places.action] | last
+        # Where there is one step alone, nothing follows. Else rewards of pairs never logged would be kept at the last
+        # step only, and look like support for the pair at all steps.
+        alone = mdp.horizon == 1
+        known = mdp.available[places.state, places.action] | alone
         follows = places.read(case.model(behavior=case.about_behavior).returns()) - reward
-        value[paid[known]] += np.where(last, 0.0, follows)[known]
+        value[paid[known]] += np.where(alone, 0.0, follows)[known]
         kept[paid[known]] = True
         notes.append(f"reward: {count(int(known.sum()), 'annotation')} completed by what the logs say follows.")
         if not known.all():
