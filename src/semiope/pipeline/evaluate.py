@@ -145,7 +145,7 @@ def evaluate(
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
         notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked, averaged), *note_on_predictions(problem)]
-        settings, weighed = _settings(problem, own), Weighed(problem, own.estimated)
+        settings, weighed = _settings(problem, own, names), Weighed(problem, own.estimated)
         options = {
             "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": own.steps or None,
             "model": outcomes[name], "means": averaged, "gamma": gamma,
@@ -181,8 +181,10 @@ def _with_refits(results: Results, own: Prepared) -> Results:
     return replace(results, estimates={**results.estimates, **refitted})
 
 
-def _settings(problem: Problem, own: Prepared) -> dict[str, Any]:
+def _settings(problem: Problem, own: Prepared, names: Sequence[str]) -> dict[str, Any]:
     """What a policy was evaluated with, for those who read the results."""
+    # Which model the data allow is found out only where one is used: that takes memory for every row and action.
+    uses_model = any(ESTIMATORS[name].recipe.critic for name in names)
     evidence = problem.evidence
     episodes = evidence.logbook.episodes
     return {
@@ -195,7 +197,7 @@ def _settings(problem: Problem, own: Prepared) -> dict[str, Any]:
         "behavior": "column behavior_prob" if evidence.behavior.origin == "logged" else evidence.behavior.origin,
         "weights": own.weights if isinstance(own.weights, str) else "table",
         "repair": own.steps,
-        "model": problem.modelled.told,
+        "model": problem.modelled.told if uses_model else problem.modelled.outcomes.told,
     }
 
 

@@ -60,7 +60,7 @@ def between_annotators(problem: Problem, estimate: Estimate, pooled: float = 0.0
     standard error b / sqrt(J), and the estimate K times as much, K being the part of it that comes from annotations.
     `pooled` is that standard error where annotators were pooled before.
     """
-    n = problem.modelled.study.n_annotators
+    n = problem.annotations.n_annotators
     if estimate.per_episode.value_exponent:
         return ()
     if n > 1 and ESTIMATORS[estimate.estimator].completes:
