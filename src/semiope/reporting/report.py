@@ -183,8 +183,9 @@ def _methods(settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         f"much more or less often the new policy would have done it. The behaviour policy is {behavior}. "
         f"{level(options['alpha'])} intervals ({options['ci']}) are over episodes, by ratios of sums; differences are "
         f"paired by episode; statements for all policies at once come from {RESAMPLES} resamples of episodes. What is "
-        "achieved today is the mean return of the logged episodes. Repaired answers are taken as given; that the "
-        "behaviour policy was counted is known in differences, not in intervals of values.</p>"
+        "achieved today is the mean return of the logged episodes. Intervals contain what was fitted, repaired or "
+        "weighed on the way; that the behaviour policy was counted is known in differences, not in intervals of "
+        "values.</p>"
     )
 
 
