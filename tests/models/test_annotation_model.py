@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 
 import semiope as so
 from semiope.domains import sepsis, tree
@@ -89,24 +90,25 @@ def annotated(model: BellmanModel, n: int, seed: int, annotators: int = 1, truth
 
 
 def posterior(found: AnnotationModel, given: Annotated, n_annotators: int) -> tuple[Any, Any]:
-    """Mean and covariance of all effects by one dense solve, for the variances that were found."""
+    """Mean and covariance of Bellman errors and offsets by one dense solve, for the variances that were found.
+
+    Errors of pairs never logged have a mean of their own, of a variance of its own.
+    """
     model, known = found.model, found.variances
     counts = model.empirical.counts
     prior = np.where(counts > 0, (model.spread.within / known.unit) ** 2 / np.maximum(counts, 1), known.unlogged)
     cell = np.ravel_multi_index((given.step, given.state, given.action), model.shape)
     design = dense(model)[cell]
-    variances = prior.ravel()
+    unlogged = (counts == 0).ravel().astype(float)
+    prior = np.diag(prior.ravel()) + known.mean * np.outer(unlogged, unlogged)
     if n_annotators > 1:
-        who = np.eye(n_annotators)[given.annotator]
-        design = np.hstack([design, who])
-        variances = np.append(variances, np.full(n_annotators, known.offsets))
+        design = np.hstack([design, np.eye(n_annotators)[given.annotator]])
+        prior = block_diag(prior, known.offsets * np.eye(n_annotators))
     noise = known.noise[given.annotator] * given.scale
     left = (given.value - model.returns().ravel()[cell]) / known.unit
-    covariance = design @ np.diag(variances) @ design.T + np.diag(noise)
-    mean = np.diag(variances) @ design.T @ np.linalg.solve(covariance, left)
-    spread = np.diag(variances) - np.diag(variances) @ design.T @ np.linalg.solve(
-        covariance, design @ np.diag(variances)
-    )
+    covariance = design @ prior @ design.T + np.diag(noise)
+    mean = prior @ design.T @ np.linalg.solve(covariance, left)
+    spread = prior - prior @ design.T @ np.linalg.solve(covariance, design @ prior)
     return mean * known.unit, spread * known.unit**2
 
 
@@ -131,6 +133,23 @@ def test_effects_are_conditional_means(seed: int, annotators: int) -> None:
     assert drawn.mean(axis=0) == pytest.approx(mean[:n], abs=4 * np.sqrt(np.diag(spread)[:n].max() / 3000))
     error = np.sqrt((np.outer(np.diag(spread)[:n], np.diag(spread)[:n]) + spread[:n, :n] ** 2) / 3000)
     assert (np.abs(np.cov(drawn.T) - spread[:n, :n]) < 5 * error + 1e-12).all()
+
+
+def test_annotations_of_some_pairs_tell_of_others_never_logged() -> None:
+    """Where annotated pairs never logged are all better than their state, so are those that nobody annotated."""
+    model = counted(3, n=200)
+    never = np.argwhere(~model.logged & ~model.empirical.mdp.terminal[:, None])
+    truth = model.returns(np.where(model.logged, 0.0, 2.0))
+    about = np.repeat(never[:-1], 20, axis=0)
+    step = np.zeros(len(about), dtype=np.int64)
+    given = annotated(model, len(about), 0)._replace(
+        step=step, state=about[:, 0], action=about[:, 1], value=truth[step, about[:, 0], about[:, 1]],
+        scale=np.ones(len(about)),
+    )  # fmt: skip
+    found = fit(model, given, 1)
+    left_out = found.errors[tuple(never[-1])]
+    assert found.errors[tuple(never[0])] == pytest.approx(2.0, abs=0.1)
+    assert 0.5 < left_out < 2.0
 
 
 def test_noise_and_offsets_are_found() -> None:
@@ -161,8 +180,9 @@ def test_without_annotations_it_is_the_model_of_the_logs() -> None:
     ids = nothing.astype(np.int64)
     found = fit(model, Annotated(ids, ids, ids, nothing, ids, nothing, np.zeros((0, 2))), 0)
     assert (found.errors == 0).all()
+    # A pair never logged may be off by itself, and with all others of its kind.
     prior = np.where(model.logged, model.spread.within**2 / np.maximum(model.empirical.counts, 1),
-                     model.spread.between**2)  # fmt: skip
+                     2 * model.spread.between**2)  # fmt: skip
     rng = np.random.default_rng(0)
     drawn = np.array([found.draw(rng) for _ in range(2000)])
     assert drawn.std(axis=0) == pytest.approx(np.sqrt(prior), rel=5 / math.sqrt(2 * 2000))

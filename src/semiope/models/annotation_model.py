@@ -8,7 +8,9 @@ with Q linear in the Bellman errors e of the counted MDP (`bellman.py`). Errors 
 of mean 0. What is known of their variances comes from the logs and the annotations at hand, nothing else:
 
     e of a pair logged n times    `within`^2 / n, from the scatter of what followed the pair in the logs
-    e of a pair never logged      starts at `between`^2, that of Q between actions of a state; then by annotations
+    e of a pair never logged      starts at `between`^2, that of Q between actions of a state, or at half of what
+                                  annotations show; then by annotations
+    the mean of all of these      what all pairs never logged have in common: as e of one of them starts
     b of several annotators       by annotations; what all of them share stays in g: only differences are taken off it
     sigma_j^2                     by annotations; v_i is the square of the stated `std`, if there is one
 
@@ -29,15 +31,13 @@ import numpy as np
 from semiope._arrays import Booleans, Floats, Integers
 from semiope.models.bellman import BellmanModel
 
-# Rounds of the fixed point, from the start and from where another fold ended; and steps of conjugate gradients on the
-# way and at the end. More change nothing that would be noticed.
-ROUNDS, FEWER = 5, 1
-STEPS, LAST = 15, 60
+# Rounds of the fixed point, and steps of conjugate gradients in each, from where the last ended, and at the end. More
+# change nothing that would be noticed.
+ROUNDS = 10
+STEPS, LAST = 8, 60
 # Systems solved so well are solved.
 SOLVED = 1e-10
 PROBES = 2
-# Squares of this are still in the range of numbers.
-LARGEST = 1e150
 ROUNDING = 1e-24
 # Noise is not taken to be less than this share of what annotations leave of the model before they are heard.
 LEAST = 1e-6
@@ -69,20 +69,16 @@ class Annotated(NamedTuple):
 
 
 class Variances(NamedTuple):
-    """Of Bellman errors of pairs never logged, of annotators' offsets, and of each annotator's noise, in square units.
+    """Of Bellman errors of pairs never logged, of their mean, of annotators' offsets, and of each annotator's noise.
 
-    The last entry of `noise` is that of annotations whose annotator is not named.
+    In square units. The last entry of `noise` is that of annotations whose annotator is not named.
     """
 
     unlogged: float
+    mean: float
     offsets: float
     noise: Floats
     unit: float
-
-    def in_units(self, unit: float) -> Variances:
-        """The same in other units."""
-        by = min(self.unit / unit, LARGEST) ** 2
-        return Variances(self.unlogged * by, self.offsets * by, self.noise * by, unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +99,7 @@ class AnnotationModel:
     def std_of(self, weights: Floats) -> float:
         """The standard deviation, given logs and annotations, of a sum of weights times Q."""
         scaled = self.system.scaled(self.model.attributed(weights), np.zeros(len(self.system.offset_std)))
-        variance = float(scaled @ self.system.solve(scaled, STEPS))
+        variance = float(scaled @ self.system.solve(scaled, LAST))
         return self.variances.unit * math.sqrt(max(variance, 0.0))
 
     def draw(self, rng: np.random.Generator) -> Floats:
@@ -113,26 +109,27 @@ class AnnotationModel:
         what remains is as far from its mean as the effects are from theirs, given the annotations at hand.
         """
         system = self.system
-        effects = rng.normal(size=system.std.size + len(system.offset_std))
+        effects = rng.normal(size=system.size)
         said = system.predicted(effects) + rng.normal(size=len(system.precision)) / np.sqrt(system.precision)
         errors, _ = system.effects(effects - system.solve(system.pulled(said), LAST))
         return self.errors + self.variances.unit * errors
 
 
-def fit(model: BellmanModel, given: Annotated, n_annotators: int, start: Variances | None = None) -> AnnotationModel:
-    """Find Bellman errors and annotators' offsets from annotations; `start`: variances that others like these had."""
+def fit(model: BellmanModel, given: Annotated, n_annotators: int) -> AnnotationModel:
+    """Find Bellman errors and annotators' offsets from annotations."""
     left = given.value - model.returns()[given.step, given.state, given.action]
     # In units of the largest, so that squares of extreme values stay in range.
     unit = max(float(np.abs(left).max(initial=0.0)), *model.spread, 1e-150)
     left, n = left / unit, n_annotators
     least = LEAST * float(np.mean(left**2 / given.scale)) + ROUNDING if len(left) else 1.0
-    known = _first_guess(left, given, n, model, unit) if start is None else start.in_units(unit)
+    known = _first_guess(left, given, n, model, unit)
     known = known._replace(noise=np.maximum(known.noise, least))
-    found = None
-    for _ in range(0 if not len(left) else ROUNDS if start is None else FEWER):
+    found, probes = None, None
+    for _ in range(ROUNDS if len(left) else 0):
         system = _System(model, given, n, known)
         found = system.solve(system.pulled(left), STEPS, found)
-        known = _next_variances(system, found, left, known, least)
+        probes = system.probed(probes)
+        known = _next_variances(system, found, probes, left, known, least)
     system = _System(model, given, n, known)
     found = system.solve(system.pulled(left), LAST, found)
     errors, offsets = system.effects(found)
@@ -141,30 +138,38 @@ def fit(model: BellmanModel, given: Annotated, n_annotators: int, start: Varianc
 
 
 def _first_guess(left: Floats, given: Annotated, n: int, model: BellmanModel, unit: float) -> Variances:
-    """Half of what is left of the model is noise; annotators are off as the means of what is left are."""
+    """Half of what is left of the model is noise; annotators are off as the means of what is left differ.
+
+    A pair never logged is off as actions of a state differ or, if that is more, by the other half.
+    """
     noise = float(np.mean(left**2 / given.scale)) / 2 if len(left) else 0.0
     named = given.annotator >= 0
     times = np.bincount(given.annotator[named], minlength=n)
     means = np.bincount(given.annotator[named], weights=left[named], minlength=n) / np.maximum(times, 1)
-    offsets = float(np.mean(means[times > 0] ** 2)) if np.count_nonzero(times) > 1 else 0.0
-    return Variances((model.spread.between / unit) ** 2, offsets, np.full(n + 1, noise), unit)
+    offsets = float(np.var(means[times > 0], ddof=1)) if np.count_nonzero(times) > 1 else 0.0
+    never = left[~model.logged[given.state, given.action]]
+    unlogged = max((model.spread.between / unit) ** 2, float(np.mean(never**2)) / 2 if len(never) else 0.0)
+    return Variances(unlogged, unlogged, offsets, np.full(n + 1, noise), unit)
 
 
-def _next_variances(system: _System, found: Floats, left: Floats, known: Variances, least: float) -> Variances:
+def _next_variances(
+    system: _System, found: Floats, probes: list[Floats], left: Floats, known: Variances, least: float
+) -> Variances:
     """One round of the fixed point: sums of squares over effective numbers."""
     given, n = system.given, len(known.noise)
     squares = (left - system.predicted(found)) ** 2 / given.scale
-    total, unlogged, offsets = system.effective_numbers()
+    total, unlogged, offsets = system.effective_numbers(probes)
     times = np.bincount(given.annotator % n, minlength=n)
     sums = np.bincount(given.annotator % n, weights=squares, minlength=n)
     # Each annotator's noise leans on that of all as on one annotation more.
     kept = max(1 - total / len(left), 1 / len(left))
     overall = float(squares.sum()) / (len(left) * kept)
     noise = np.maximum((sums / kept + overall) / (times + 1), least)
-    z, annotators = system.divided(found)
+    z, _, annotators = system.divided(found)
     of_unlogged = float(np.sum(np.where(system.model.logged, 0.0, z) ** 2))
     return Variances(
         known.unlogged * (of_unlogged / unlogged if unlogged > TELLING else 1.0),
+        known.mean,
         known.offsets * (float(annotators @ annotators) / offsets if offsets > TELLING else 1.0),
         noise,
         known.unit,
@@ -174,32 +179,40 @@ def _next_variances(system: _System, found: Floats, left: Floats, known: Varianc
 class _System:
     """(I + S' G' R^-1 G S) x = b, with effects S x: G from effects to annotations, R their noise, S the effects' std.
 
-    x holds one entry a pair and then one an annotator, if there are several.
+    x holds one entry a pair, one for the mean of pairs never logged, and one an annotator, if there are several.
     """
 
     def __init__(self, model: BellmanModel, given: Annotated, n: int, known: Variances) -> None:
         self.model, self.given, self.n_annotators = model, given, n
         counts, within = model.empirical.counts, model.spread.within / known.unit
         self.std = np.where(counts > 0, within / np.sqrt(np.maximum(counts, 1)), math.sqrt(known.unlogged))
+        some = not model.logged.all()
+        self.mean_std = np.full(1 if some else 0, math.sqrt(known.mean))
         # One annotator's offset is in all annotations, and nothing would tell it from Q.
         self.offset_std = np.full(n if n > 1 and known.offsets > 0 else 0, math.sqrt(known.offsets))
         self.precision = 1 / (known.noise[given.annotator % (n + 1)] * given.scale)
         self.cell = np.ravel_multi_index((given.step, given.state, given.action), model.shape)
 
-    def divided(self, x: Floats) -> tuple[Floats, Floats]:
-        """The part of x that belongs to pairs, (n_states, n_actions), and that of the annotators."""
-        cut = self.std.size
-        return x[:cut].reshape(self.std.shape), x[cut:]
+    @property
+    def size(self) -> int:
+        """Number of effects."""
+        return self.std.size + len(self.mean_std) + len(self.offset_std)
+
+    def divided(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """The parts of x: of pairs, (n_states, n_actions), of the mean over pairs never logged, of annotators."""
+        pairs, mean, annotators = np.split(x, [self.std.size, self.std.size + len(self.mean_std)])
+        return pairs.reshape(self.std.shape), mean, annotators
 
     def effects(self, x: Floats) -> tuple[Floats, Floats]:
         """Bellman errors and annotators' offsets."""
-        pairs, annotators = self.divided(x)
+        pairs, mean, annotators = self.divided(x)
         offsets = self.offset_std * annotators if len(annotators) else np.zeros(self.n_annotators)
-        return self.std * pairs, offsets
+        return self.std * pairs + np.where(self.model.logged, 0.0, float(np.sum(self.mean_std * mean))), offsets
 
     def scaled(self, errors: Floats, offsets: Floats) -> Floats:
         """x from what weighs on errors and offsets."""
-        return np.concatenate([(self.std * errors).ravel(), self.offset_std * offsets])
+        mean = self.mean_std * float(np.sum(errors, where=~self.model.logged))
+        return np.concatenate([(self.std * errors).ravel(), mean, self.offset_std * offsets])
 
     def predicted(self, x: Floats) -> Floats:
         """G S x: what annotations are beyond the model."""
@@ -237,17 +250,26 @@ class _System:
     def _applied(self, x: Floats) -> Floats:
         return x + self._back(self.precision * self.predicted(x))
 
-    def effective_numbers(self) -> tuple[float, float, float]:
+    def probed(self, first: list[Floats] | None) -> list[Floats]:
+        """What the effects would be if annotations were nothing but random signs, from a first guess."""
+        signs = self.given.sign.T
+        before = [None] * len(signs) if first is None else first
+        return [self.solve(self._back(self._sized(one)), STEPS, x) for one, x in zip(signs, before, strict=True)]
+
+    def effective_numbers(self, probes: list[Floats]) -> tuple[float, float, float]:
         """Effective numbers of all effects, of errors of pairs never logged, and of annotators' offsets."""
-        cut, n = self.std.size, len(self.offset_std)
-        unlogged = np.append(~self.model.logged.ravel(), np.zeros(n, dtype=np.bool_))
-        offset = np.arange(cut + n) >= cut
+        cut, n = self.std.size, self.size
+        unlogged = np.append(~self.model.logged.ravel(), np.zeros(n - cut, dtype=np.bool_))
+        offset = np.arange(n) >= cut + len(self.mean_std)
         found = np.zeros(3)
-        for signs in self.given.sign.T:
-            said = np.sqrt(self.precision) * signs
-            x = self.solve(self._back(said), STEPS)
+        for signs, x in zip(self.given.sign.T, probes, strict=True):
             for k, which in enumerate((unlogged | ~unlogged, unlogged, offset)):
                 if which.any():
-                    found[k] += float(said @ self.predicted(np.where(which, x, 0.0))) / PROBES
+                    found[k] += float(self._sized(signs) @ self.predicted(np.where(which, x, 0.0))) / PROBES
         total, of_unlogged, of_offsets = np.maximum(found, 0.0).tolist()
         return total, of_unlogged, of_offsets
+
+    def _sized(self, signs: Floats) -> Floats:
+        """Random signs of the size that noise has, times its precision."""
+        found: Floats = np.sqrt(self.precision) * signs
+        return found

@@ -13,21 +13,13 @@ from semiope._arrays import Floats
 from semiope._random import generator
 from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, SchemaError
-from semiope.models.annotation_model import PROBES, Annotated, Variances, fit
+from semiope.models.annotation_model import PROBES, Annotated, fit
 from semiope.models.bellman import BellmanModel
 from semiope.models.decisions import some_of
 from semiope.models.folds import FOLDS, refuse_alone
 from semiope.models.records import Records
 from semiope.models.study import Corrected, Study
 from semiope.policies.policy import AnyPolicy, Policy
-
-
-class _Kept:
-    """What was found for one study: the model of each fold, and the variances that its annotations have."""
-
-    def __init__(self) -> None:
-        self.models: dict[int, BellmanModel | None] = {}
-        self.variances: Variances | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +31,7 @@ class Counted:
 
     folds: int | None = FOLDS
     _records: WeakKeyDictionary[Episodes, dict[Any, Records | None]] = field(default_factory=WeakKeyDictionary)
-    _kept: WeakKeyDictionary[Study, _Kept] = field(default_factory=WeakKeyDictionary)
+    _models: WeakKeyDictionary[Study, dict[int, BellmanModel | None]] = field(default_factory=WeakKeyDictionary)
 
     @property
     def told(self) -> str:
@@ -55,11 +47,9 @@ class Counted:
         """Q-hat by logs and annotations of other folds together."""
         model, given = self.model(study, fold), study.logbook.annotations
         train = study.train(fold)[given.row[given.responses.place]]
-        if model is None or not train.any():
+        if model is None:
             return Corrected(returns, np.zeros(study.n_annotators), np.ones(study.n_annotators + 1))
-        kept = self._kept[study]
-        found = fit(model, annotated_in(study, model).part(train), study.n_annotators, kept.variances)
-        kept.variances = found.variances
+        found = fit(model, annotated_in(study, model).part(train), study.n_annotators)
         known = found.variances
         return Corrected(
             _at_rows(study, model, found.returns), found.offsets, known.unit * np.sqrt(known.noise),
@@ -68,7 +58,7 @@ class Counted:
 
     def model(self, study: Study, fold: int) -> BellmanModel | None:
         """The policy in the MDP of other folds; None if no decision is left."""
-        models = self._kept.setdefault(study, _Kept()).models
+        models = self._models.setdefault(study, {})
         if fold not in models:
             records = self.records(study, fold)
             models[fold] = None if records is None else bellman_model(records, study.policy, study.name)
@@ -80,7 +70,8 @@ class Counted:
         known, key = self._records.setdefault(study.episodes, {}), (fold, study.gamma, labels)
         if key not in known:
             decisions = study.decisions
-            refuse_alone(study.episodes.n_episodes)
+            if study.fold is not None:
+                refuse_alone(study.episodes.n_episodes)
             _refuse_pauses(study)
             _refuse_late_starts(study)
             kept = study.train(fold)[decisions.row[decisions.episodes.offsets[:-1]]]
