@@ -10,6 +10,7 @@ import pytest
 import semiope as so
 from semiope.errors import quietly
 from semiope.estimate.problem import Problem
+from semiope.models.folds import deal
 from semiope.weights.inclusion import Inclusion
 
 N = 1500
@@ -130,3 +131,22 @@ def test_being_asked_because_of_the_outcome_is_found() -> None:
         finding = {one.name: one for one in so.diagnose(results, refute=False)}["how questions were chosen"]
         assert finding.light in light
         assert bool(finding.way_out) == (finding.light != "green")
+
+
+def test_a_few_annotated_episodes_do_not_seem_unlikely() -> None:
+    """Two of 200 episodes have all questions asked, both of one fold: each counts as one in a hundred all the same."""
+    n = 200
+    rng = np.random.default_rng(0)
+    state, action = rng.integers(5, size=n), rng.integers(3, size=n)
+    rows = {"episode": np.arange(n), "step": np.zeros(n, int), "state": state, "action": action,
+            "reward": rng.normal(size=n)}  # fmt: skip
+    few = np.flatnonzero(deal(n) == 2)[:2]
+    episode, other = (column.ravel() for column in np.meshgrid(few, np.arange(3), indexing="ij"))
+    kept = other != action[episode]
+    answers = so.Annotations.from_arrays(
+        episode=episode[kept], step=0 * episode[kept], action=other[kept], value=rng.normal(size=kept.sum())
+    )
+    with quietly():
+        results = so.evaluate(rows, so.Policy.from_table(np.full((5, 3), 1 / 3)), annotations=answers,
+                              estimators=["pp-pdis"])  # fmt: skip
+    assert results.chosen("pp-pdis").problem.inclusion.prob == pytest.approx(0.01, rel=0.2)

@@ -4,8 +4,8 @@ They are known where whoever drew the questions wrote them down (the column `inc
 by the share of questions asked, in strata of what a question is about: its state, step, the action taken there and the
 action asked about. Which of these matter, and how far the shares of strata are to be believed, the questions tell: of
 several stratifications, and of shares shrunk towards the overall one as by M more questions, the one is taken that
-predicts best which questions of other episodes were asked. An episode's probabilities come from other folds, so that
-its own questions do not make themselves likely.
+predicts best which questions of other episodes were asked. Shares of strata come from other folds, so that an episode's
+own questions do not make themselves likely; the overall share is that of all, since other folds may have no question.
 
 What is assumed then: within a stratum, whether a question was asked does not depend on what its annotation says.
 """
@@ -226,8 +226,8 @@ class _Tables:
         """The stratification that predicts other folds best, and its probabilities by fold and stratum."""
         per_fold = np.bincount(asked.fold, minlength=self.n_folds).astype(np.float64)
         questions = self.counts[()][:, 0]
-        # Jeffreys' prior: no share is 0.
-        every = (_of_others(per_fold[:, None]) + 0.5) / (_of_others(questions[:, None]) + 1.0)
+        # The overall share is that of all folds, since others may have no question. Jeffreys' prior: it is not 0.
+        every = np.full((self.n_folds, 1), (per_fold.sum() + 0.5) / (questions.sum() + 1.0))
         best = _fit(every, per_fold[:, None], questions[:, None])
         chosen: tuple[str, ...] = ()
         found = every
