@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import semiope as so
 from semiope.domains import bandit, tree
 from semiope.errors import quietly
 from semiope.estimate.counting import counting_correction
-from semiope.estimate.passes import Recipe
-from semiope.estimate.problem import Slab, behavior
+from semiope.estimate.passes import Recipe, episode_values
+from semiope.estimate.problem import CountedBehavior, Slab, behavior
 from semiope.estimate.registry import ESTIMATORS, Estimator
+from semiope.policies.lookup import TableLookup
 from tests.resample import repeated
 from tests.weights.population import GAMMA, STOCHASTIC, population, some_first_departures
 
@@ -82,6 +84,58 @@ def test_influence_is_the_derivative_with_means_by_prefix(name: str, weights: st
         with quietly():
             moved = so.evaluate(more, policy, annotations=told, **options)[name].value - results[name].value
         assert moved * (10 * n + 1) == pytest.approx(influence[i], rel=0.005, abs=0.002)
+
+
+@pytest.mark.parametrize("never", [False, True])
+def test_counts_within_folds_are_corrected_for(never: bool) -> None:
+    """pp-dr by an episode's weight in all counts, lambda fixed: the derivative is minus the correction.
+
+    `never`: nothing is asked about one pair, whose factor comes from the counts of all folds.
+    """
+    rng = np.random.default_rng(5)
+    n, steps = 60, 3
+    rows = {
+        "episode": np.repeat(np.arange(n), steps), "step": np.tile(np.arange(steps), n),
+        "state": rng.integers(2, size=n * steps), "action": rng.integers(3, size=n * steps),
+        "reward": rng.normal(size=n * steps),
+    }  # fmt: skip
+    asked = np.flatnonzero(rng.random(n * steps) < 0.6)
+    action = (rows["action"][asked] + 1 + rng.integers(2, size=len(asked))) % 3
+    kept = ~((rows["state"][asked] == 1) & (action == 0)) | (not never)
+    answers = so.Annotations.from_arrays(
+        episode=rows["episode"][asked][kept], step=rows["step"][asked][kept], action=action[kept],
+        value=rng.normal(size=kept.sum()),
+    )  # fmt: skip
+    with quietly():
+        results = so.evaluate(
+            rows, so.Policy.from_table([[0.2, 0.3, 0.5], [0.4, 0.4, 0.2]]), annotations=answers, estimators="pp-dr"
+        )
+    problem, estimator = results.chosen("pp-dr").problem, ESTIMATORS["pp-dr"]
+    assert problem.inclusion.never.any() == never
+    correction = counting_correction(problem, estimator)
+    assert correction is not None
+    evidence, (cells, counts) = problem.evidence, problem.counted_in_folds
+    episodes, lookup = evidence.logbook.episodes, evidence.behavior.lookup
+    assert isinstance(lookup, TableLookup)
+
+    def total(weight: Any) -> float:
+        """The sum of values with episodes of these weights in the counts."""
+        within, over_all = np.zeros_like(counts), np.zeros_like(evidence.counts)
+        by_row = np.repeat(weight, episodes.lengths)
+        np.add.at(within, (cells.of_row, episodes.action), by_row)
+        np.add.at(over_all, (evidence.cells.of_row, episodes.action), by_row)
+        probs = over_all / over_all.sum(axis=1, keepdims=True)
+        behavior_ = evidence.behavior._replace(probs=probs, lookup=TableLookup(probs, evidence.cells, evidence.logbook))
+        changed = replace(evidence, behavior=behavior_, _derived={})
+        weighed = replace(problem, evidence=changed, fixed=problem, _ratios={}, _derived={})
+        weighed.__dict__["counted_in_folds"] = CountedBehavior(cells, within)
+        return float(episode_values(weighed, estimator.recipe).values.sum())
+
+    for i in (0, 7, 33):
+        nudge = 1e-5 * (np.arange(n) == i)
+        derivative = (total(1 + nudge) - total(1 - nudge)) / 2e-5
+        assert abs(derivative) > 1e-3
+        assert correction.values[i] == pytest.approx(-derivative, abs=1e-7)
 
 
 def test_today_is_seldom_called_better_than_itself() -> None:

@@ -172,6 +172,47 @@ def test_cross_fitting_keeps_it_unbiased(seed: int) -> None:
     assert total == pytest.approx(mdp.value, abs=1e-10)
 
 
+class OfOthers:
+    """A model that is off by 10 about pairs that other folds did not log: it depends on which actions were taken."""
+
+    folds, told = 5, "of others"
+
+    def fit(self, study: Study, fold: int) -> Any:
+        episodes = study.episodes
+        others = study.train(fold)
+        logged = np.zeros((len(episodes.states), len(study.logbook.actions)), dtype=bool)
+        logged[episodes.state[others], episodes.action[others]] = True
+        return np.where(logged, 0.0, -10.0)[episodes.state]
+
+    def corrected(self, study: Study, fold: int, returns: Any) -> Any:
+        return returns
+
+
+@pytest.mark.parametrize("propensities", [False, True])
+def test_a_model_that_depends_on_what_others_did_does_not_matter(propensities: bool) -> None:
+    """One step, no noise, all asked: actions counted within folds weigh pi_e each, whatever the model says of them."""
+    rng = np.random.default_rng(0)
+    n, returns = 300, rng.normal(size=(20, 4))
+    probs = rng.dirichlet(np.ones(4), size=20)
+    state = rng.integers(20, size=n)
+    action = np.array([rng.choice(4, p=probs[s]) for s in state])
+    rows = {
+        "episode": np.arange(n), "step": np.zeros(n, int), "state": state, "action": action,
+        "reward": returns[state, action],
+    }  # fmt: skip
+    if propensities:
+        rows["behavior_prob"] = probs[state, action]
+    episode, other = (column.ravel() for column in np.meshgrid(np.arange(n), np.arange(4), indexing="ij"))
+    episode, other = (column[other != action[episode]] for column in (episode, other))
+    annotations = so.Annotations.from_arrays(
+        episode=episode, step=0 * episode, action=other, value=returns[state[episode], other]
+    )
+    found = so.evaluate(
+        rows, so.Policy.from_table(probs), annotations=annotations, estimators=["pp-dr"], model=OfOthers()
+    )["pp-dr"]
+    assert found.unshrunk == pytest.approx(np.mean(np.sum(probs * returns, axis=1)[state]), abs=1e-10)
+
+
 def test_all_annotated_is_the_closed_form() -> None:
     logs = random_logs(3, fully_annotated=True)
     found = logs.evaluate(["c*-pdis", "pp-pdis", "pp-is", "c*-is"])

@@ -28,13 +28,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers, frozen
+from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.estimate.evidence import augmented_probs
 from semiope.estimate.passes import Recipe
-from semiope.estimate.problem import Problem, augmented
+from semiope.estimate.predicted import never_asked
+from semiope.estimate.problem import CountedBehavior, Problem, augmented
 from semiope.estimate.registry import Estimator
 from semiope.estimate.scan import NOTHING
+from semiope.policies.behavior import shares
 from semiope.policies.lookup import safe_ratio
 from semiope.weights.prefix import Walk, walk_of
 
@@ -60,27 +62,38 @@ def counting_correction(problem: Problem, estimator: Estimator) -> Correction | 
     splits = estimator.support == "augmented"
     if splits and evidence.by_prefix:
         return _by_prefix(problem, recipe)
-    episodes, answers, cells = evidence.logbook.episodes, evidence.logbook.annotations, evidence.cells
+    episodes, answers = evidence.logbook.episodes, evidence.logbook.annotations
     decided = episodes.action >= 0
     rows, action = np.flatnonzero(decided), episodes.action[decided]
-    pulls, told = _through_counts(problem, estimator)
-    probs = evidence.derived(augmented_probs) if splits else evidence.behavior.probs
     split = evidence.split_weights
     weight = split.taken[decided] if splits else np.ones(len(rows))
-    found = []
-    decisions = evidence.counts.sum(axis=1)
-    for own, others in zip(pulls, told, strict=True):
-        passing = np.zeros_like(probs)
-        np.add.at(passing, (cells.of_row[rows], action), own[rows])
-        np.add.at(passing, (cells.of_row[answers.row], answers.action), others)
-        passing /= np.maximum(decisions, 1)[:, None]
-        relative = safe_ratio(passing, probs)
-        per_row = np.zeros(episodes.n_steps)
-        per_row[rows] = weight * relative[cells.of_row[rows], action] - passing.sum(axis=1)[cells.of_row[rows]]
-        if splits:
-            np.add.at(per_row, answers.row, split.annotated * relative[cells.of_row[answers.row], answers.action])
-        found.append(np.add.reduceat(per_row, episodes.offsets[:-1]))
-    return Correction(*found) if all(np.isfinite(one).all() for one in found) else None
+    found = [np.zeros(episodes.n_steps), np.zeros(episodes.n_steps)]
+    pulls, told = _through_counts(problem, estimator)
+    for (cells, counts), whose, asked in _counted_for(problem, estimator):
+        probs, decisions = evidence.derived(augmented_probs) if splits else shares(counts), counts.sum(axis=1)
+        for per_row, own, others in zip(found, pulls, told, strict=True):
+            passing = np.zeros_like(probs)
+            np.add.at(passing, (cells.of_row[rows], action), np.where(whose, own, 0.0)[rows])
+            if asked:
+                np.add.at(passing, (cells.of_row[answers.row], answers.action), others)
+            passing /= np.maximum(decisions, 1)[:, None]
+            relative = safe_ratio(passing, probs)
+            per_row[rows] += weight * relative[cells.of_row[rows], action] - passing.sum(axis=1)[cells.of_row[rows]]
+            if splits:
+                shared = split.annotated * relative[cells.of_row[answers.row], answers.action]
+                np.add.at(per_row, answers.row, shared)
+    corrected = [np.add.reduceat(per_row, episodes.offsets[:-1]) for per_row in found]
+    return Correction(*corrected) if all(np.isfinite(one).all() for one in corrected) else None
+
+
+def _counted_for(problem: Problem, estimator: Estimator) -> list[tuple[CountedBehavior, Booleans, bool]]:
+    """Which counts the factors of which rows are made of, and whether shares of annotations are."""
+    evidence = problem.evidence
+    n, of_all = evidence.logbook.episodes.n_steps, CountedBehavior(evidence.cells, evidence.counts)
+    if estimator.support != "divided":
+        return [(of_all, np.ones(n, dtype=np.bool_), True)]
+    never = problem.once(never_asked)
+    return [(problem.counted_in_folds, ~never, True), (of_all, never, False)]
 
 
 def _through_counts(problem: Problem, estimator: Estimator) -> tuple[Floats, Floats]:

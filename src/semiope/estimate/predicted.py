@@ -16,7 +16,8 @@ the annotations, which are there with probability (1 - pi_b) p: both together co
 f and h in proportion to 1 / A_L and 1 / A_A, the mean squares of what the model leaves of r + gamma v and of
 annotations: lambda = p A_L / A_A. Ratios are clipped at one, so that products over long episodes cannot grow; what is
 clipped off comes from annotations. lambda = 1 is pp-pdis; with lambda = 0 and pi_e = pi_b, the logs say it all.
-Of pairs about which nothing was ever asked, the logs have to tell: f = pi_e / pi_b.
+pi_b is counted within each fold of the model, so that both together count pi_e where this model is used. Of pairs about
+which nothing was ever asked, the logs have to tell: f = pi_e / pi_b, with pi_b of all episodes, as dr has it.
 
 Angelopoulos et al. (2023) have the idea for means, Robins et al. (1994) for missing data.
 """
@@ -79,12 +80,23 @@ class Division(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """pi_e and pi_b at actions taken and annotated, p, and where nothing was ever asked."""
+    """pi_e and pi_b at actions taken and annotated, p; and of actions taken about which nothing was ever asked.
+
+    `by_logs` is pi_e / pi_b there.
+    """
 
     evaluation: tuple[Floats, Floats]
     behavior: tuple[Floats, Floats]
-    never: tuple[Booleans, Booleans]
     prob: Floats
+    never: Booleans
+    by_logs: Floats
+
+
+def never_asked(problem: Problem) -> Booleans:
+    """Rows whose action is one that nobody was asked about in their state."""
+    episodes = problem.evidence.logbook.episodes
+    found: Booleans = problem.inclusion.never[episodes.state, np.maximum(episodes.action, 0)] & (episodes.action >= 0)
+    return found
 
 
 def division(problem: Problem) -> Division:
@@ -97,9 +109,9 @@ def division(problem: Problem) -> Division:
     # Predictions from outside are of actions not taken: only pp-pdis does not depend on what the model says of others.
     if behavior is None or isinstance(problem.modelled.outcomes, WithPredictions):
         return Division(evaluation[0], evaluation[1] / prob, 1.0)
-    never = problem.inclusion.never[episodes.state, np.maximum(episodes.action, 0)] & (episodes.action >= 0)
-    never_asked = problem.inclusion.never[episodes.state[answers.row], answers.action]
-    known = _Known(evaluation, behavior, (never, never_asked), prob)
+    never = problem.once(never_asked)
+    by_logs = safe_ratio(evaluation[0], problem.evidence.behavior.lookup.taken(rows))
+    known = _Known(evaluation, behavior, prob, never, by_logs)
     if problem.fixed is not None:
         return _divided(known, problem.fixed.once(division).preference)
     return _divided(known, _preference(problem, known))
@@ -118,21 +130,18 @@ def _preference(problem: Problem, known: _Known) -> float:
 
 
 def _divided(known: _Known, preference: float) -> Division:
-    taken, annotated = (
-        _factor(*one, preference) for one in zip(known.evaluation, known.behavior, known.never, strict=True)
-    )
+    taken, annotated = (_factor(*one, preference) for one in zip(known.evaluation, known.behavior, strict=True))
     pi_e, pi_b = known.evaluation[1], known.behavior[1]
     rest = np.maximum(pi_e - pi_b * annotated, 0.0)
-    return Division(taken, safe_ratio(rest, (1 - pi_b) * known.prob), preference)
+    factor = np.where(known.never, known.by_logs, taken)
+    return Division(factor, safe_ratio(rest, (1 - pi_b) * known.prob), preference)
 
 
-def _factor(evaluation: Floats, behavior: Floats, never: Booleans, preference: float) -> Floats:
+def _factor(evaluation: Floats, behavior: Floats, preference: float) -> Floats:
     """f where the behavior policy has this probability; 1 where there was no decision, since both are 1 there."""
     if np.isinf(preference):
-        found = np.where(behavior >= 1, np.minimum(evaluation, 1.0), 0.0)
-    else:
-        found = np.minimum(safe_ratio(evaluation, behavior + (1 - behavior) * preference), 1.0)
-    return np.where(never, safe_ratio(evaluation, behavior), found)
+        return np.where(behavior >= 1, np.minimum(evaluation, 1.0), 0.0)
+    return np.minimum(safe_ratio(evaluation, behavior + (1 - behavior) * preference), 1.0)
 
 
 def _left(problem: Problem, critic: Critic, divided: Division) -> Floats:

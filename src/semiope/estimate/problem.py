@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from semiope.models.folds import deal
 from semiope.models.predictions import WithPredictions
 from semiope.models.study import Outcomes
 from semiope.policies.behavior import shares
+from semiope.policies.cells import Cells, count_actions
 from semiope.policies.lookup import BoundPolicy, ListedLookup, Lookup, RowLookup, TableLookup, divide, safe_ratio
 from semiope.policies.policy import AnyPolicy
 from semiope.weights.augmented import augmented_by_row, mean_split_weights
@@ -32,11 +33,19 @@ SAME = 1e-6
 Derived = TypeVar("Derived")
 
 
+class CountedBehavior(NamedTuple):
+    """How often each action was taken in each cell."""
+
+    cells: Cells
+    counts: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One policy to evaluate: `evaluation` is pi_e, bound to the logbook; `modelled` are its returns by a model.
 
-    What was found about a `fixed` problem, if there is one, is not found again.
+    What was found about a `fixed` problem, if there is one, is not found again. Counts of actions are taken `times`
+    as large as they are.
     """
 
     name: str
@@ -45,6 +54,7 @@ class Problem:
     gamma: float
     modelled: Modelled
     fixed: Problem | None = None
+    times: float = 1.0
     _ratios: dict[Denominator, Lookup] = field(default_factory=dict)
     _derived: dict[Callable[[Problem], Any], Any] = field(default_factory=dict)
 
@@ -61,7 +71,7 @@ class Problem:
     def with_counts(self, times: float) -> Problem:
         """The same problem with the behavior policy times a number: to see what hangs on its counts, and that alone."""
         scaled = replace(self.evidence, behavior=self.evidence.behavior.times(times), _derived={})
-        return replace(self, evidence=scaled, fixed=self, _ratios={}, _derived={})
+        return replace(self, evidence=scaled, fixed=self, times=times, _ratios={}, _derived={})
 
     @cached_property
     def without_predictions(self) -> Problem:
@@ -90,19 +100,36 @@ class Problem:
         return inclusion(logbook, self.evaluation, deal(logbook.episodes.n_episodes))
 
     @cached_property
+    def counted_in_folds(self) -> CountedBehavior:
+        """Actions taken, counted within each fold; over all rows if the model has no folds or nothing was annotated.
+
+        A model of other folds depends on which actions these took. Counted in its own fold, an action weighs as often
+        as it was taken where this model is used, whatever others took.
+        """
+        if self.fixed is not None:
+            return self.fixed.counted_in_folds
+        evidence = self.evidence
+        if self.modelled.outcomes.folds is None or not len(self.annotations.row):
+            return CountedBehavior(evidence.cells, evidence.counts)
+        cells = evidence.cells.within(self.modelled.study.fold_of_row)
+        n_actions = evidence.counts.shape[1]
+        return CountedBehavior(cells, count_actions(cells, evidence.logbook.episodes.action, n_actions))
+
+    @cached_property
     def behavior_at_questions(self) -> tuple[Floats, Floats] | None:
         """pi_b at the actions taken and at those annotated; None where only that of actions taken is known.
 
-        Where propensities were logged and are the same throughout a cell, the cell's counts stand for them: they say
-        the same, and also of actions that were not taken.
+        Where propensities were logged and are the same throughout a cell, counts stand for them: they say the same, and
+        also of actions that were not taken.
         """
         evidence = self.evidence
         rows, entries = slice(0, evidence.logbook.episodes.n_steps), slice(0, len(self.annotations.row))
-        lookup = evidence.behavior.lookup
-        if evidence.behavior.origin == "logged":
-            if evidence.derived(differing_propensities):
-                return None
-            lookup = TableLookup(shares(evidence.counts), evidence.cells, evidence.logbook)
+        if evidence.derived(differing_propensities):
+            return None
+        lookup: Lookup = evidence.behavior.lookup
+        if evidence.behavior.origin != "given":
+            cells, counts = self.counted_in_folds
+            lookup = TableLookup(self.times * shares(counts), cells, evidence.logbook)
         return lookup.taken(rows), lookup.annotated(entries)
 
     @property

@@ -29,6 +29,12 @@ class Cells:
         """'state' or 'step,state'."""
         return "state" if self.step is None else "step,state"
 
+    def within(self, part: Integers) -> Cells:
+        """The cells of each part of the rows apart; only those that occur."""
+        of_row, codes = number(part * len(self) + self.of_row)
+        own = codes % len(self)
+        return Cells(frozen(of_row), self.state[own], None if self.step is None else self.step[own])
+
     def __len__(self) -> int:
         return len(self.state)
 
