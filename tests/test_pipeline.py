@@ -173,5 +173,5 @@ def test_the_way_out_is_not_what_was_done_already() -> None:
     world = tree.tree(behavior=(1.0, 0.0))
     episodes = world.sample(100, seed=0)
     annotations = world.annotate(episodes, "uniform")
-    with pytest.warns(so.StatisticalWarning, match="They are annotated: use the estimators that listen"):
+    with pytest.warns(so.StatisticalWarning, match="They are annotated: use estimators that use annotations"):
         so.evaluate(episodes, world.policies["uniform"], annotations=annotations, estimators=["pdis", "c-pdis"])

@@ -12,6 +12,7 @@ import pytest
 import semiope as so
 from semiope.domains import sepsis
 from semiope.errors import quietly
+from semiope.reporting.format import number
 from semiope.reporting.svg import Axis
 from tests.reporting.browser import Opener, assert_sound
 
@@ -68,7 +69,7 @@ def test_numbers_are_those_of_the_results(results: dict[str, so.Results], page: 
     comparison = so.compare(results)
     for name, one in results.items():
         low, high = one["pp-dr"].interval()
-        assert f"{one['pp-dr'].value:.4f} {low:.4f} to {high:.4f}" in text
+        assert f"{number(one['pp-dr'].value)} {number(low)} to {number(high)}" in text
         gap = comparison[name].difference
         assert f"{gap.value:+.3g} {gap.interval.low:+.3g} to {gap.interval.high:+.3g}" in text
     assert "“optimal” looks better than today's policy, if the amber lights below are no objection." in text

@@ -39,7 +39,7 @@ def judge_numbers(policy: str, estimates: Mapping[str, Estimate]) -> list[str]:
         listed = ", ".join(f"{name} ({ess:.1f})" for name, ess in few.items())
         messages.append(
             f"policy {policy!r}: a handful of episodes carries the estimate; of {n:,} the effective number is below "
-            f"{FEW} for {listed}. Neither values nor intervals can be relied on; annotations would help."
+            f"{FEW} for {listed}. Neither values nor intervals can be relied on; annotate more episodes."
         )
     return messages
 

@@ -89,7 +89,7 @@ def _way_out(problem: Problem, kind: str) -> str:
     if kind == "logged" and len(problem.annotations.row):
         left = unsupported_mass(problem, SUPPORT["augmented"](problem)).mass
         if left <= NEGLIGIBLE:
-            return "They are annotated: use the estimators that listen to annotations, such as c-pdis."
+            return "They are annotated: use estimators that use annotations, such as pp-dr and c-pdis."
     return WAY_OUT[kind]
 
 

@@ -5,17 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from semiope._arrays import Floats
 from semiope.data.logbook import Logbook
 from semiope.estimate.critic import Critic
+from semiope.models.bellman import BellmanModel
+from semiope.models.counted import Counted, can_be_counted, first_states
 from semiope.models.folds import deal
 from semiope.models.outcomes import Automatic
 from semiope.models.study import Corrected, Outcomes, Study, precisions
 from semiope.policies.lookup import BoundPolicy, everything
 from semiope.policies.policy import AnyPolicy
+
+
+class CountedModel(NamedTuple):
+    """A policy in the MDP counted from logs; `starts` are shares of first states, `values` those of each episode."""
+
+    model: BellmanModel
+    starts: Floats
+    values: Floats
+
+    @property
+    def never_logged(self) -> float:
+        """The share of the decisions that the policy comes to that were never logged."""
+        return self.model.never_logged(self.starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +55,24 @@ class Modelled:
     @property
     def told(self) -> str:
         """The model in a few words."""
-        chosen = self.outcomes.chosen(self.study) if isinstance(self.outcomes, Automatic) else self.outcomes
-        return chosen.told
+        return self._chosen.told
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the model is the MDP counted from the logs."""
+        return isinstance(self._chosen, Counted)
+
+    @property
+    def _chosen(self) -> Outcomes:
+        return self.outcomes.chosen(self.study) if isinstance(self.outcomes, Automatic) else self.outcomes
+
+    @cached_property
+    def of_all_logs(self) -> CountedModel | None:
+        """The policy in the MDP counted from all logs, without folds or annotations; None where none can be counted."""
+        counted = Counted(folds=None)
+        alone = Modelled(self.name, self.policy, self.evaluation, self.logbook, self.gamma, counted)
+        model = counted.model(alone.study, 0) if can_be_counted(alone.study) else None
+        return None if model is None else CountedModel(model, first_states(alone.study, model), alone.critic.start)
 
     @cached_property
     def returns(self) -> Floats:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # The square of the normal quantile of 97.5%: what exceeds it, in squared standard errors, is no chance at 5%.
 NO_CHANCE = 3.841458820694124
+# Estimates that differ by less than this share of their size are the same.
+ROUNDING = 1e-9
 
 
 class EpisodeValues(NamedTuple):
@@ -54,7 +56,8 @@ class Rival(NamedTuple):
     """An estimate that does not take the annotators' word, beside one that does.
 
     `apart` is their difference in its standard errors, `apart_error`. `shows`: the rival rests on outcomes, so that a
-    difference that is no chance is a bias of the annotators, and is taken out.
+    difference that is no chance is a bias of the annotators, and is taken out. Else the rival may be the one that is
+    wrong, and the value goes halfway.
     """
 
     name: str
@@ -65,10 +68,13 @@ class Rival(NamedTuple):
     apart_error: float
     shows: bool
 
-    @property
-    def weight(self) -> float:
-        """How much of the difference is no chance at 5%, if the rival shows that it is the annotators'."""
-        return max(0.0, 1 - NO_CHANCE / self.apart**2) if self.shows and self.apart else 0.0
+    def excess(self, value: float) -> float:
+        """As much of the difference of a value to the rival as is no chance at 5%."""
+        difference = value - self.value
+        rounding = ROUNDING * (abs(value) + abs(self.value))
+        if not abs(difference) > max(math.sqrt(NO_CHANCE) * self.apart_error, rounding):
+            return 0.0
+        return difference * (1 - NO_CHANCE * (self.apart_error / difference) ** 2)
 
 
 class Groups(NamedTuple):
@@ -147,29 +153,43 @@ class Estimate:
     def bias(self) -> float:
         """The bias of annotators in this estimate, as far as outcomes show it."""
         shows = next((one for one in self.rivals if one.shows), None)
-        return 0.0 if shows is None else shows.weight * (self.unshrunk - shows.value)
+        return 0.0 if shows is None else shows.excess(self.unshrunk)
+
+    @cached_property
+    def compromise(self) -> float:
+        """Half of the difference to rivals that show no bias, as far as it is no chance: who is wrong is not known.
+
+        Of all values between the two, the one in the middle has the least error in the worse case.
+        """
+        found = [one.excess(self.unshrunk - self.bias) for one in self.rivals if not one.shows]
+        return (min(0.0, *found) + max(0.0, *found)) / 2 if found else 0.0
 
     @property
     def also_covered(self) -> list[Rival]:
         """Rivals that an interval covers as well: the first, and others that disagree at 5%.
 
         The first is the one that can best be told apart. Without it, an interval would hold only if annotators share no
-        bias, or one large enough to show.
+        bias, or one large enough to show. Others may disagree with what is left after a bias was taken out, too.
         """
-        return [*self.rivals[:1], *(one for one in self.rivals[1:] if one.apart**2 > NO_CHANCE)]
+        values = {self.unshrunk, self.unshrunk - self.bias}
+        return [*self.rivals[:1], *(one for one in self.rivals[1:] if any(one.excess(value) for value in values))]
 
     @cached_property
-    def value(self) -> float:
-        """The estimate: `unshrunk`, drawn towards the model where its correction is noise, without a bias that shows.
+    def trusting(self) -> float:
+        """The estimate if annotators are right: `unshrunk`, drawn towards the model where its correction is noise.
 
         See `kept_of` for how much of the model's correction is kept.
         """
-        found = self.unshrunk
-        if self.model is not None:
-            alone = float(self.model.values.mean())
-            noise = standard_error(self.values - self.model.values, self.denominators)
-            found = alone + (found - alone) * kept_of(found - alone, noise, self.model.std)
-        return found - self.bias
+        if self.model is None:
+            return self.unshrunk
+        alone = float(self.model.values.mean())
+        noise = standard_error(self.values - self.model.values, self.denominators)
+        return alone + (self.unshrunk - alone) * kept_of(self.unshrunk - alone, noise, self.model.std)
+
+    @property
+    def value(self) -> float:
+        """The estimate: `trusting`, without a bias that shows, and halfway to a model of the logs that disagrees."""
+        return self.trusting - self.bias - self.compromise
 
     @cached_property
     def over_episodes(self) -> float:

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, frozen
+from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope._memory import refuse_beyond_memory
 from semiope.data.episodes import Episodes
-from semiope.models.empirical import Empirical
+from semiope.models.empirical import Empirical, successors
 from semiope.models.places import Places
 from semiope.models.planning import Dynamics
 from semiope.models.transitions import END
@@ -95,7 +95,12 @@ class BellmanModel:
 
     def attributed(self, weights: Floats) -> Floats:
         """How much of each Bellman error is in the sum of weights times Q: the transpose of `changes`."""
-        found = np.zeros(self.shape[1:])
+        found: Floats = self._forward(weights, 1)[0]
+        return found
+
+    def _forward(self, weights: Floats, n_steps: int) -> Floats:
+        """`attributed`, of all steps at once (n_steps 1) or of each step (the horizon)."""
+        found = np.zeros((n_steps, *self.shape[1:]))
         _forward(self._dynamics, self.behavior, self.policy, self.empirical.mdp.gamma, frozen(weights), found)
         return found
 
@@ -121,17 +126,71 @@ class BellmanModel:
     def _dynamics(self) -> Dynamics:
         return self.empirical.mdp.dynamics
 
+    def std_error_of(self, share: Floats) -> float:
+        """Standard error of the mean value over first states with these shares, because logs are few.
+
+        By the delta method: where the policy comes to a pair d_t times at step t, a row of the pair, one of n, moves
+        the value by 1 / n of the sum over t of d_t (r + gamma V_{t+1}(s') - Q_t). Moves are added up by episode: so
+        what its rows share is contained, whether or not states hold all that matters. Residuals around a mean of n have
+        1 - 1/n of the variance; a pair logged once shows none, and has that of all. It is not less than if all pairs
+        had that: few residuals may miss what is rare.
+        """
+        mdp, counts = self.empirical.mdp, self.empirical.counts
+        visits = self._forward(self.at_start(share), self.shape[0])
+        row = np.flatnonzero(self.rows.action >= 0)
+        at, times = self.rows.part(row), visits.sum(axis=0)
+        followed, following = successors(self.episodes, row, self.shape[0], "unknown")
+        ahead = np.zeros(len(row))
+        values = self.values(self.returns())
+        _ahead(frozen(visits), frozen(values), at.state, at.action, frozen(following), ahead)
+        pair = at.state.astype(np.int64) * self.shape[2] + at.action
+        reward = times[at.state, at.action] * self.episodes.reward[row]
+        everywhere = np.ones(len(row), dtype=np.bool_)
+        moves = _around_means(reward, pair, everywhere) + mdp.gamma * _around_means(ahead, pair, followed)
+        unit = max(float(np.abs(moves).max(initial=0.0)), 1e-150)
+        by_episode = np.bincount(
+            self.episodes.episode_of(row), weights=moves / unit, minlength=self.episodes.n_episodes
+        )
+        within = self.spread.within
+        once = within * float(np.linalg.norm(np.where(counts == 1, times, 0.0)))
+        alike = within * float(np.linalg.norm(times / np.sqrt(np.maximum(counts, 1))))
+        return max(math.hypot(unit * float(np.linalg.norm(by_episode)), once), alike)
+
+    @cached_property
+    def dependence(self) -> float:
+        """How far residuals of one episode go together, in standard errors: in an MDP over these states, they do not.
+
+        Given state and action, the residual of a row is of mean 0 whatever came before. So the sum of products of two
+        residuals of an episode has mean 0. If states leave out something that lasts, it has not.
+        """
+        counts, (row, off) = self.empirical.counts, self._residuals
+        at = self.rows.part(row)
+        unit = float(np.abs(off).max(initial=0.0))
+        if unit <= ROUNDING * float(np.abs(at.read(self.returns())).max(initial=0.0)):  # nothing varies
+            return 0.0
+        # The residual of a pair logged once is 0 by itself.
+        off = np.where(counts[at.state, at.action] > 1, off / unit, 0.0)
+        episode, n = self.episodes.episode_of(row), self.episodes.n_episodes
+        sums, squares = (np.bincount(episode, weights=column, minlength=n) for column in (off, off**2))
+        products = sums**2 - squares
+        size = float(np.linalg.norm(products))
+        return float(products.sum()) / size if size > 0 else 0.0
+
+    @cached_property
+    def _residuals(self) -> tuple[Integers, Floats]:
+        """Rows with a decision, and r + gamma V of the next state less Q there."""
+        returns = self.returns()
+        row = np.flatnonzero(self.rows.action >= 0)
+        ahead = _next_values(self.episodes, self.rows, self.values(returns))[row]
+        mean = self.rows.part(row).read(returns)
+        return row, self.episodes.reward[row] + self.empirical.mdp.gamma * ahead - mean
+
     @cached_property
     def spread(self) -> Spread:
         """How much what follows varies, within pairs and between the actions of a state, as the logs tell."""
-        mdp, counts = self.empirical.mdp, self.empirical.counts
-        returns = self.returns()
-        values = self.values(returns)
-        row = np.flatnonzero(self.rows.action >= 0)
-        at = self.rows.part(row)
-        ahead = _next_values(self.episodes, self.rows, values)[row]
+        counts, (row, off) = self.empirical.counts, self._residuals
+        at, returns = self.rows.part(row), self.returns()
         mean = at.read(returns)
-        off = self.episodes.reward[row] + mdp.gamma * ahead - mean
         # In units of the largest, so that squares of extreme rewards stay in range.
         unit = max(float(np.abs(off).max(initial=0.0)), float(np.abs(mean).max(initial=0.0)), 1e-150)
         off, mean = off / unit, mean / unit
@@ -156,6 +215,15 @@ class BellmanModel:
             return total
         chance = within * np.where(n > 0, 1 / np.maximum(n, 1) - 1 / in_state, 0.0)
         return float(np.sum(n * (off[several] ** 2 - chance))) / weight
+
+
+def _around_means(column: Floats, group: Integers, known: Booleans) -> Floats:
+    """What each entry moves the mean of its group by: 1 / n of how far off it is, as if not part of it."""
+    n = np.bincount(group[known], minlength=int(group.max(initial=-1)) + 1)
+    mean = np.bincount(group[known], weights=column[known], minlength=len(n)) / np.maximum(n, 1)
+    times = np.maximum(n, 1)[group]
+    off = (column - mean[group]) / times / np.sqrt(np.where(times > 1, 1 - 1 / times, 1.0))
+    return np.where(known, off, 0.0)
 
 
 def _next_values(episodes: Episodes, rows: Places, values: Floats) -> Floats:
@@ -200,6 +268,17 @@ def _backward(
 
 
 @compiled
+def _ahead(
+    visits: Floats, values: Floats, state: Integers, action: Integers, following: Integers, found: Floats
+) -> None:
+    """For each row, the sum over steps t of visits_t(s, a) V_{t+1}(s'); 0 where nothing follows."""
+    for i in range(len(state)):
+        if following[i] >= 0:
+            for step in range(len(visits) - 1):
+                found[i] += visits[step, state[i], action[i]] * values[step + 1, following[i]]
+
+
+@compiled
 def _forward(model: Dynamics, behavior: Floats, policy: Floats, gamma: float, weights: Floats, found: Floats) -> None:
     """Add up, from the first step on, how much of each pair's Bellman error is in the weighted sum of all Q."""
     horizon, n_states, n_actions = weights.shape
@@ -213,7 +292,7 @@ def _forward(model: Dynamics, behavior: Floats, policy: Floats, gamma: float, we
             unlogged = 0.0
             for a in range(n_actions):
                 weight = weights[step, s, a] + here[s] * chances[s, a]
-                found[s, a] += weight
+                found[step if len(found) > 1 else 0, s, a] += weight
                 if not model.available[s, a]:
                     unlogged += weight
             for a in range(n_actions):

@@ -25,7 +25,7 @@ from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame, named
-from semiope.pipeline.trust import judge_following, judge_tipping, judge_trust
+from semiope.pipeline.trust import judge_filled_in, judge_following, judge_states, judge_tipping, judge_trust
 
 MARKS = {"green": "o", "amber": "!", "red": "X"}
 _MODELLED = Finding(
@@ -112,7 +112,7 @@ def _on_interval(results: Results, name: str, annotators: bool = True) -> list[F
         *on_weights,
         *judge_coverage(problem, kind.support or "augmented" if listens else None),
         *([judge_trust(results, name)] if listens and annotators else []),
-        *((one for one in [judge_following(results)] if one is not None) if listens else ()),
+        *((one for one in [judge_following(results), judge_filled_in(results)] if one is not None) if listens else ()),
         *(results.origin.once("annotators", lambda: _on_annotators(results)) if listens and annotators else []),
     ]
 
@@ -149,6 +149,7 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
         findings.append(judge_average(estimate, counted=counted))
         if not kind.completes:
             findings.append(judge_steps(problem, kind.recipe))
+    findings += [one for one in [judge_states(results, name)] if one is not None]
     findings += [
         judge_path(problem, listens=listens),
         judge_thin(problem, listens=listens, matters=matters and not kind.completes),

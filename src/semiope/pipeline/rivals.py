@@ -27,18 +27,14 @@ import numpy as np
 from semiope._arrays import Floats, root_mean_square
 from semiope.diagnostics.findings import RED, judge_average, judge_weights, worst
 from semiope.diagnostics.support import unsupported_mass
-from semiope.estimate.modelled import Modelled
 from semiope.estimate.passes import episode_values
 from semiope.estimate.problem import Problem, behavior_support
 from semiope.estimate.registry import ESTIMATORS, Estimator
-from semiope.estimate.result import Estimate, Part, Rival, degrees_of_freedom, standard_error
+from semiope.estimate.result import ROUNDING, Estimate, Part, Rival, degrees_of_freedom, standard_error
 from semiope.estimate.scan import continue_each
-from semiope.models.counted import Counted, can_be_counted, first_states
 
 # With more of the policy's decisions never logged, logs and annotations speak of different things.
 LOGGED = 0.01
-# Estimates that differ by less than this share of their size are the same.
-ROUNDING = 1e-9
 
 
 class Trusting(NamedTuple):
@@ -158,27 +154,17 @@ def _by_logs(problem: Problem, estimate: Estimate) -> Rival | None:
 
 def _by_model(problem: Problem, estimate: Estimate) -> Rival | None:
     """The MDP counted from all logs, where every pair that the policy comes to was logged."""
-    own = problem.modelled
-    alone = Modelled(own.name, own.policy, own.evaluation, own.logbook, own.gamma, Counted(folds=None))
-    if not can_be_counted(alone.study):
+    counted = problem.modelled.of_all_logs
+    if counted is None or counted.never_logged > LOGGED:
         return None
-    model = Counted(folds=None).model(alone.study, 0)
-    if model is None:
-        return None
-    share = first_states(alone.study, model)
-    visits = model.attributed(model.at_start(share))
-    if not visits.any() or model.never_logged(share) > LOGGED:
-        return None
-    by_model = model.spread.within * math.sqrt(float(np.sum(visits**2 / np.maximum(model.empirical.counts, 1))))
-    start = alone.critic.start
-    ones = np.ones(len(start))
-    apart_error = math.hypot(by_model, standard_error(estimate.values - own.annotated_critic.start, ones))
-    value = float(start.mean())
+    by_model, ones = counted.model.std_error_of(counted.starts), np.ones(len(counted.values))
+    apart_error = math.hypot(by_model, standard_error(estimate.values - problem.modelled.annotated_critic.start, ones))
+    value = float(counted.values.mean())
     apart = _in_errors(estimate, value, apart_error)
     if apart is None:
         return None
-    error = math.hypot(by_model, standard_error(start, ones))
-    return Rival("model of the logs", value, error, float(len(start) - 1), apart, apart_error, False)
+    error = math.hypot(by_model, standard_error(counted.values, ones))
+    return Rival("model of the logs", value, error, float(len(ones) - 1), apart, apart_error, False)
 
 
 def _in_errors(estimate: Estimate, other: float, error: float) -> float | None:

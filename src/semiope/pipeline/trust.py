@@ -10,15 +10,15 @@ import numpy as np
 
 from semiope._arrays import frozen
 from semiope.data.annotations import REWARD
+from semiope.data.logbook import Logbook
 from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
-from semiope.estimate.result import NO_CHANCE, Estimate
-from semiope.models.counted import Counted, can_be_counted, first_states
+from semiope.estimate.result import NO_CHANCE, Estimate, Rival
 from semiope.pipeline.evaluate import again
 from semiope.pipeline.results import Results, one_of
 from semiope.pipeline.rivals import LOGGED, follow, rivals_of
-from semiope.repair.steps import converts
+from semiope.repair.steps import converts, imputes
 
 ASK = "Ask annotators about some actions that were taken as well: their outcomes are known."
 MORE = "Ask annotators about more of the actions that were taken: their outcomes are known."
@@ -44,12 +44,10 @@ def judge_trust(results: Results, name: str) -> Finding:
             _ask(problem) if light == RED else "",
         )  # fmt: skip
     worst = max(rivals, key=lambda one: abs(one.apart))
-    apart = abs(worst.apart)
-    if apart > math.sqrt(NO_CHANCE):
+    if worst.apart**2 > NO_CHANCE:
         return Finding(
             title, RED, f"{estimate.unshrunk:.4g} and {worst.value:.4g}", rule,
-            f"Trusting annotations gives {estimate.unshrunk:.4g}; {_words(worst.name)} gives {worst.value:.4g}: "
-            f"{apart:.1f} standard errors apart. {_done(estimate)}",
+            f"{_beside(estimate, worst)} {_done(estimate)}",
             f"Find out who is wrong before you decide. {_ask(problem)}",
         )  # fmt: skip
     best = rivals[0]
@@ -57,15 +55,23 @@ def judge_trust(results: Results, name: str) -> Finding:
     light = GREEN if best.apart_error <= estimate.std_error else AMBER
     return Finding(
         title, light, f"{estimate.unshrunk:.4g} and {best.value:.4g}", rule,
-        f"Trusting annotations gives {estimate.unshrunk:.4g}; {_words(best.name)} gives {best.value:.4g}: "
-        f"{abs(best.apart):.1f} standard errors apart. A difference of less than {1.96 * best.apart_error:.2g} would "
-        f"not show{covers}. Annotations are {share:.0%} of the estimate.",
+        f"{_beside(estimate, best)} A difference of less than {1.96 * best.apart_error:.2g} would not show{covers}. "
+        f"Annotations are {share:.0%} of the estimate.",
         "" if light == GREEN else _ask(problem),
     )  # fmt: skip
 
 
 def _ask(problem: Problem) -> str:
     return MORE if len(problem.annotations.of_action_taken) else ASK
+
+
+def _beside(estimate: Estimate, rival: Rival) -> str:
+    drawn = f"{estimate.trusting:.4g}"
+    also = "" if drawn == f"{estimate.unshrunk:.4g}" else f" ({drawn} drawn towards the model)"
+    return (
+        f"Trusting annotations gives {estimate.unshrunk:.4g}{also}; {_words(rival.name)} gives {rival.value:.4g}: "
+        f"{abs(rival.apart):.1f} standard errors apart."
+    )
 
 
 def _words(name: str) -> str:
@@ -78,7 +84,11 @@ def _words(name: str) -> str:
 
 def _done(estimate: Estimate) -> str:
     if estimate.bias:
-        return f"A bias of {estimate.bias:+.3g} was taken out; the interval covers what is left of it."
+        return f"A bias of {estimate.bias:+.3g} was taken out; the interval covers what is left of it." + (
+            " What is left is halfway to the model counted from the logs." if estimate.compromise else ""
+        )
+    if estimate.compromise:
+        return "Nobody knows which is wrong: the value goes halfway, and the interval covers both."
     return "The interval covers both." if estimate.rivals else "The interval of pp-dr would cover both."
 
 
@@ -91,14 +101,10 @@ def judge_following(results: Results) -> Finding | None:
     said = None if run.annotations is None else run.annotations.said
     rewards = said is not None and bool(np.any(said.kind == REWARD))
     converted = converts(results.settings["repair"])
-    counted, study = Counted(folds=None), problem.modelled.study
-    if not (rewards or converted) or not can_be_counted(study):
+    counted = problem.modelled.of_all_logs if rewards or converted else None
+    if counted is None or counted.model.shape[0] == 1:
         return None
-    alone = replace(study, fold=None)
-    model = counted.model(alone, 0)
-    if model is None or model.shape[0] == 1:
-        return None
-    share = model.never_logged(first_states(alone, model))
+    share = counted.never_logged
     light = RED if share > LOGGED else GREEN
     how = "converted from the behavior policy" if converted else "completed from rewards"
     return Finding(
@@ -107,6 +113,48 @@ def judge_following(results: Results) -> Finding | None:
         "were never logged: what follows them "
         + ("matters little." if light == GREEN else "is not known, and neither interval nor rehearsal contains it."),
         "" if light == GREEN else "Ask what return is expected if the policy itself is followed.",
+    )  # fmt: skip
+
+
+def judge_filled_in(results: Results) -> Finding | None:
+    """Whether annotations that nobody gave stand for others; None if none do."""
+    run, problem = results.origin, results.origin.weighed.problem
+    if run.annotations is None or not imputes(results.settings["repair"]):
+        return None
+    logbook = Logbook.of(run.episodes, run.annotations, {"policy": run.policy.actions})
+    given, used = len(logbook.annotations.row), len(problem.annotations.row)
+    share = max(used - given, 0) / max(used, 1)
+    light = RED if share > NEGLIGIBLE else GREEN
+    return Finding(
+        "annotations filled in", light, f"{share:.0%}", f"red if above {NEGLIGIBLE:.0%} of the annotations used",
+        f"{share:.0%} of the annotations used were given by nobody: each is the mean of others of its state and "
+        "action. If returns differ by more than state and action, the estimate is off, and no interval contains that.",
+        "" if light == GREEN else "Use pp-dr without impute: it corrects what it fills in.",
+    )  # fmt: skip
+
+
+def judge_states(results: Results, name: str) -> Finding | None:
+    """Whether states hold all that matters for what follows.
+
+    None where nothing rests on a counted model or is compared with one, none can be counted, or there is one step.
+    """
+    modelled, kind = results.origin.weighed.problem.modelled, ESTIMATORS[name]
+    converted = converts(results.settings["repair"])
+    rests = converted or (kind.model_only and modelled.is_counted)
+    counted = modelled.of_all_logs if rests or kind.shrinks else None
+    if counted is None or counted.model.shape[0] == 1:
+        return None
+    apart = counted.model.dependence
+    light = GREEN if apart**2 <= NO_CHANCE else RED if rests else AMBER
+    return Finding(
+        "what states leave out", light, f"{apart:+.1f} standard errors",
+        "amber if what the model misses goes together within episodes at 5%, red where the model is not corrected",
+        "Given its state and action, what follows does not depend on the episode's past, as far as the logs show."
+        if light == GREEN else
+        "Given its state and action, what follows depends on the episode's past: states leave out something that "
+        "matters. A model counted over them is wrong" + (", and nothing corrects it here." if rests else
+        ". The headline does not need it; but if those who acted knew what is left out, all estimates may be off."),
+        "" if light == GREEN else "Put what matters into the state, or evaluate with features.",
     )  # fmt: skip
 
 
@@ -125,10 +173,9 @@ class TippingPoint(NamedTuple):
         if not math.isfinite(self.bias):
             return "No bias that annotators share would change which is better: the estimate hardly rests on them."
         side = "too high" if self.bias > 0 else "too low"
-        better = "better" if self.value > self.observed else "worse"
         return (
-            f"If annotators are right, the policy is {better} than current practice ({self.value:.4g} against "
-            f"{self.observed:.4g}). If all annotations were {side} by {abs(self.bias):.3g}, it would be worth the same."
+            f"If annotators are right, the policy is worth {self.value:.4g}, and current practice {self.observed:.4g}. "
+            f"If all annotations were {side} by {abs(self.bias):.3g}, both would be worth the same."
         )
 
 
@@ -145,7 +192,7 @@ def tipping_point(results: Any, estimator: str | None = None) -> TippingPoint:
     results = one_of(results, "tipping_point")
     chosen, estimate, problem = results.chosen(estimator)
     observed, annotations = results.origin.observed.value, results.origin.annotations
-    value = estimate.value + estimate.bias
+    value = estimate.trusting
     if annotations is None or not len(problem.annotations.row):
         return TippingPoint(math.inf, value, observed)
     share = float(follow(problem, ESTIMATORS[chosen], estimate).annotated.mean())
@@ -156,7 +203,7 @@ def tipping_point(results: Any, estimator: str | None = None) -> TippingPoint:
     for _ in range(SECANT):
         moved = replace(annotations, value=frozen(annotations.value - bias))
         found = again(results, annotations=moved, estimators=chosen)[chosen]
-        left = found.value + found.bias - observed
+        left = found.trusting - observed
         if left == gap:
             return TippingPoint(math.inf, value, observed)
         before, bias, gap = bias, bias + left * (bias - before) / (gap - left), left

@@ -67,6 +67,11 @@ def converts(steps: Sequence[str]) -> bool:
     return any(step.partition(":")[0] == "convert" for step in steps)
 
 
+def imputes(steps: Sequence[str]) -> bool:
+    """Whether one of these steps fills in annotations that nobody gave."""
+    return any(step.partition(":")[0] == "impute" for step in steps)
+
+
 class Repaired(NamedTuple):
     """Annotations after all steps, the steps, a sentence for each on what was done, and what to be warned of.
 
