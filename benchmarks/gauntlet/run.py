@@ -54,7 +54,7 @@ def _tipping(data: Dataset, results: so.Results) -> bool | None:
         moved = replace(data.annotations, value=data.annotations.value - times * tip.bias)
         found = so.evaluate(data.episodes, data.policy, annotations=moved, estimators=results.headline, **data.options)
         estimate = found[results.headline]
-        sides.append(estimate.value + estimate.bias > tip.observed)
+        sides.append(estimate.trusting > tip.observed)
     return sides[0] == (tip.value > tip.observed) and sides[0] != sides[1]
 
 

@@ -19,11 +19,15 @@ Floats = np.ndarray
 
 
 class World(NamedTuple):
-    """A tabular world: its model, and both policies as arrays (n_states, n_actions) in the model's ids."""
+    """A tabular world: its model, and both policies as arrays (n_states, n_actions) in the model's ids.
+
+    `observed` is what the logs show of each state, if that is not all; both policies then depend on it alone.
+    """
 
     mdp: TabularMDP
     behavior: Floats
     evaluation: Floats
+    observed: np.ndarray | None = None
 
 
 class Vitals(NamedTuple):
@@ -110,18 +114,53 @@ def garnet(rng: np.random.Generator) -> World:
 
 
 def _garnet(rng: np.random.Generator, horizon: int) -> TabularMDP:
+    return _garnet_and_table(rng, horizon)[0]
+
+
+def _garnet_and_table(rng: np.random.Generator, horizon: int) -> tuple[TabularMDP, Floats]:
     n_states, n_actions = round(log_uniform(rng, 4, 60)), int(rng.integers(2, 7))
-    branches = min(int(rng.integers(2, 6)), n_states)
+    table = _branching(rng, n_states, n_actions, min(int(rng.integers(2, 6)), n_states))
+    reward = rng.normal(size=(n_states, n_actions)) * (rng.random((n_states, n_actions)) < rng.uniform(0.3, 1.0))
+    initial = rng.dirichlet(np.ones(n_states) * rng.uniform(0.2, 1.0))
+    mdp = TabularMDP.from_dense(
+        table, reward=reward, reward_std=rng.uniform(0.0, 1.0), initial=initial, horizon=horizon, gamma=discount(rng),
+        allow_unreachable=True,
+    )  # fmt: skip
+    return mdp, table
+
+
+def _branching(rng: np.random.Generator, n_states: int, n_actions: int, branches: int) -> Floats:
+    """Transitions of each pair to a few random states, (n_states, n_actions, n_states)."""
     table = np.zeros((n_states, n_actions, n_states))
     for s in range(n_states):
         for a in range(n_actions):
             table[s, a, rng.choice(n_states, branches, replace=False)] = rng.dirichlet(np.ones(branches))
-    reward = rng.normal(size=(n_states, n_actions)) * (rng.random((n_states, n_actions)) < rng.uniform(0.3, 1.0))
-    initial = rng.dirichlet(np.ones(n_states) * rng.uniform(0.2, 1.0))
-    return TabularMDP.from_dense(
-        table, reward=reward, reward_std=rng.uniform(0.0, 1.0), initial=initial, horizon=horizon, gamma=discount(rng),
-        allow_unreachable=True,
+    return table
+
+
+def aliased(rng: np.random.Generator) -> World:
+    """Patients of two kinds that the logs do not tell apart: states do not hold all that matters.
+
+    Kinds differ in rewards and in what follows, as drawn: from hardly at all to altogether. Annotators see the kind,
+    both policies do not.
+    """
+    common, shared = _garnet_and_table(rng, horizon=int(rng.integers(2, 16)))
+    n_states, n_actions = common.reward.shape
+    behavior = softmax(rng.uniform(0.3, 1.5) * rng.normal(size=common.reward.shape))
+    evaluation = candidate(rng, common, behavior)
+    apart, branches = rng.uniform(0.0, 1.0), min(int(rng.integers(2, 6)), n_states)
+    tables, rewards = np.zeros((2 * n_states, n_actions, 2 * n_states)), []
+    for kind in range(2):
+        own = slice(kind * n_states, (kind + 1) * n_states)
+        tables[own, :, own] = (1 - apart) * shared + apart * _branching(rng, n_states, n_actions, branches)
+        rewards.append(common.reward + apart * (rng.normal() + rng.normal(size=common.reward.shape)))
+    share = rng.uniform(0.2, 0.8)
+    mdp = TabularMDP.from_dense(
+        tables, reward=np.concatenate(rewards), reward_std=rng.uniform(0.0, 1.0),
+        initial=np.concatenate([share * common.initial, (1 - share) * common.initial]), horizon=common.horizon,
+        gamma=common.gamma, allow_unreachable=True,
     )  # fmt: skip
+    return World(mdp, np.tile(behavior, (2, 1)), np.tile(evaluation, (2, 1)), np.tile(np.arange(n_states), 2))
 
 
 def deterministic(rng: np.random.Generator) -> World:
@@ -377,4 +416,5 @@ FAMILIES: dict[str, Callable[[np.random.Generator], World | Vitals]] = {
     "grid": grid,
     "queue": queue,
     "vitals": vitals,
+    "aliased": aliased,
 }
