@@ -31,10 +31,9 @@ import numpy as np
 from semiope._arrays import Booleans, Floats, Integers
 from semiope.models.bellman import BellmanModel
 
-# Rounds of the fixed point, and steps of conjugate gradients in each, from where the last ended, and at the end. More
-# change nothing that would be noticed.
-ROUNDS = 10
-STEPS, LAST = 8, 60
+# Rounds of the fixed point, and steps of conjugate gradients in each and at the end. More change little.
+ROUNDS = 5
+STEPS, LAST = 15, 60
 # Systems solved so well are solved.
 SOLVED = 1e-10
 PROBES = 2
@@ -124,11 +123,11 @@ def fit(model: BellmanModel, given: Annotated, n_annotators: int) -> AnnotationM
     least = LEAST * float(np.mean(left**2 / given.scale)) + ROUNDING if len(left) else 1.0
     known = _first_guess(left, given, n, model, unit)
     known = known._replace(noise=np.maximum(known.noise, least))
-    found, probes = None, None
+    found = None
     for _ in range(ROUNDS if len(left) else 0):
         system = _System(model, given, n, known)
         found = system.solve(system.pulled(left), STEPS, found)
-        probes = system.probed(probes)
+        probes = system.probed()
         known = _next_variances(system, found, probes, left, known, least)
     system = _System(model, given, n, known)
     found = system.solve(system.pulled(left), LAST, found)
@@ -250,11 +249,9 @@ class _System:
     def _applied(self, x: Floats) -> Floats:
         return x + self._back(self.precision * self.predicted(x))
 
-    def probed(self, first: list[Floats] | None) -> list[Floats]:
-        """What the effects would be if annotations were nothing but random signs, from a first guess."""
-        signs = self.given.sign.T
-        before = [None] * len(signs) if first is None else first
-        return [self.solve(self._back(self._sized(one)), STEPS, x) for one, x in zip(signs, before, strict=True)]
+    def probed(self) -> list[Floats]:
+        """What the effects would be if annotations were nothing but random signs."""
+        return [self.solve(self._back(self._sized(one)), STEPS) for one in self.given.sign.T]
 
     def effective_numbers(self, probes: list[Floats]) -> tuple[float, float, float]:
         """Effective numbers of all effects, of errors of pairs never logged, and of annotators' offsets."""
