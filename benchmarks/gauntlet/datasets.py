@@ -27,7 +27,7 @@ ROLLOUTS = 400_000
 PLANNED = 60
 # Seeds below 10,000 are for looking at, those from here on are run only to report. Seeds from 10,000 on were reported
 # once, before methods were changed.
-HELD_OUT = 20_000
+HELD_OUT = 30_000
 
 
 class Dataset(NamedTuple):
