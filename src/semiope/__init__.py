@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     )
     from semiope.estimate.registry import ALIASES, ESTIMATORS
     from semiope.estimate.result import Estimate
+    from semiope.models.behavior_model import FittedBehavior, fit_behavior
     from semiope.models.empirical import empirical_mdp
     from semiope.models.fitted import FittedQ
     from semiope.models.tabular import TabularMDP
     from semiope.pipeline import Results, clustered, compare, diagnose, evaluate, refitted, rehearse, tipping_point
     from semiope.planning.plan import plan
     from semiope.planning.result import Plan
+    from semiope.policies.array import FeaturePolicy
     from semiope.policies.behavior import estimate_behavior
     from semiope.policies.policy import Policy, RowPolicy, read_policy
     from semiope.reporting import plot
@@ -77,6 +79,9 @@ _HOME = {
     "Policy": "policies.policy",
     "RowPolicy": "policies.policy",
     "read_policy": "policies.policy",
+    "FeaturePolicy": "policies.array",
+    "fit_behavior": "models.behavior_model",
+    "FittedBehavior": "models.behavior_model",
 }
 
 __all__ = [
@@ -86,6 +91,8 @@ __all__ = [
     "Annotator",
     "Episodes",
     "Estimate",
+    "FeaturePolicy",
+    "FittedBehavior",
     "FittedQ",
     "MissingExtraError",
     "NotEstimatedError",
@@ -108,6 +115,7 @@ __all__ = [
     "empirical_mdp",
     "estimate_behavior",
     "evaluate",
+    "fit_behavior",
     "plan",
     "plot",
     "read_annotations",

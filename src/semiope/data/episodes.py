@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -13,12 +13,15 @@ import pyarrow as pa
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
+from semiope.data.features import Features, names_of, read_features
 from semiope.data.labels import ABSENT, Vocabulary
-from semiope.data.schema import Columns
+from semiope.data.schema import Columns, is_number
 from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows, with_columns
-from semiope.errors import SHOWN, SchemaError, count
+from semiope.errors import SHOWN, SchemaError, count, nearest
 
 REQUIRED = ("episode", "step", "state", "action", "reward")
+# The one state of all rows where features are the state.
+FEATURES = "(features)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,9 @@ class Episodes(ArrowTable):
     """Logged episodes of any lengths: one row a step, sorted by episode label and step, never changed.
 
     Rows `offsets[i]` to `offsets[i + 1]` are episode i. `state` and `action` are ids into the vocabularies `states` and
-    `actions`; an action of -1 is an observation without a decision: its reward counts, its ratio is one.
+    `actions`; an action of -1 is an observation without a decision: its reward counts, its ratio is one. Where the
+    state is given by `features` alone, `states` has a single word and `has_states` is False. `order` is the row of the
+    table read that each row comes from; None: as they were.
     """
 
     labels: Vocabulary
@@ -38,20 +43,35 @@ class Episodes(ArrowTable):
     reward: Floats
     behavior_prob: Floats | None = None
     extra: pa.Table | None = None
+    features: Features | None = None
+    has_states: bool = True
+    order: Integers | None = None
 
     @classmethod
-    def from_arrow(cls, source: Any, *, name: str = "episodes") -> Episodes:
+    def from_arrow(
+        cls, source: Any, *, features: Sequence[str] | str | None = None, missing: str = "refuse",
+        name: str = "episodes",
+    ) -> Episodes:  # fmt: skip
         """Build from a table in the episodes format: anything that speaks Arrow, or a mapping of columns."""
         table = read_table(source, name)
-        columns = Columns(table, name, REQUIRED, ("behavior_prob",))
+        named = [] if features is None else names_of(features)
+        has_states = not named or "state" in table.column_names
+        required = REQUIRED if has_states else tuple(column for column in REQUIRED if column != "state")
+        _suggest_features(table, name, required)
+        columns = Columns(table, name, required, ("behavior_prob",))
         episode, labels = columns.encode("episode")
         step = columns.steps()
         order = None
         if _first_break(episode, step) >= 0:
             order = np.lexsort((step, episode))
             _check_steps(columns, episode[order], step[order], order)
+        _refuse_continuous(columns)
         action, actions = columns.encode("action", nullable=True)
-        state, states = columns.encode("state")
+        if has_states:
+            state, states = columns.encode("state")
+        else:
+            state, states = np.zeros(len(action), dtype=id_dtype(1)), Vocabulary(pa.array([FEATURES]))
+        measured = read_features(columns, named, action != ABSENT, missing) if named else None
         reward = columns.floats("reward")
         behavior_prob = None
         if "behavior_prob" in columns:
@@ -75,18 +95,26 @@ class Episodes(ArrowTable):
             reward=sorted_(reward),
             behavior_prob=None if behavior_prob is None else sorted_(behavior_prob),
             extra=None if not extra.num_columns else extra if order is None else take_rows(extra, order),
+            features=measured if measured is None or order is None else measured.rows(order),
+            has_states=has_states,
+            order=None if order is None else frozen(order),
         )
 
     @classmethod
     def from_arrays(
-        cls, *, episode: Any, step: Any, state: Any, action: Any, reward: Any, behavior_prob: Any = None
-    ) -> Episodes:
-        """Build from sequences of equal length, one element a step; masked or -1 actions mean "no decision"."""
+        cls, *, episode: Any, step: Any, action: Any, reward: Any, state: Any = None, behavior_prob: Any = None,
+        features: Any = None,
+    ) -> Episodes:  # fmt: skip
+        """Build from sequences of equal length, one element a step; masked or -1 actions mean "no decision".
+
+        `features` is a mapping of columns by name, or an array (n_steps, n_features), whose columns are called x0, x1
+        and so on; `state` is not needed then.
+        """
+        measured = _by_name(features)
         columns = {"episode": episode, "step": step, "state": state, "action": without_sentinels(action)}
-        columns["reward"] = reward
-        if behavior_prob is not None:
-            columns["behavior_prob"] = behavior_prob
-        return cls.from_arrow(from_columns(columns, "episodes"))
+        columns |= {"reward": reward, "behavior_prob": behavior_prob, **measured}
+        given = {name: column for name, column in columns.items() if column is not None}
+        return cls.from_arrow(from_columns(given, "episodes"), features=list(measured) or None)
 
     @classmethod
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
@@ -97,7 +125,18 @@ class Episodes(ArrowTable):
             table = pa.concat_tables([part.to_arrow() for part in parts], promote_options="permissive")
         except pa.ArrowException as error:
             raise SchemaError(f"episodes: the parts do not fit together: {error}") from None
-        return cls.from_arrow(table)
+        named = {None if part.features is None else part.features.columns for part in parts}
+        if len(named) > 1:
+            raise SchemaError("episodes: the parts do not fit together: their features differ.")
+        return cls.from_arrow(table, features=named.pop(), missing="impute" if _imputed(parts) else "refuse")
+
+    def with_features(self, features: Sequence[str] | str, *, missing: str = "refuse") -> Episodes:
+        """The same episodes with further columns as features."""
+        named = names_of(features)
+        if self.features is not None and self.features.columns == tuple(named):
+            return self
+        columns = Columns(self.to_arrow(), "episodes", ("episode", "step"))
+        return replace(self, features=read_features(columns, named, self.action != ABSENT, missing))
 
     @property
     def n_episodes(self) -> int:
@@ -137,7 +176,8 @@ class Episodes(ArrowTable):
         """Return a row in words, by its labels."""
         episode = int(self.episode_of(np.array(row)))
         step = row - int(self.offsets[episode])
-        return f"episode {self.labels[episode]!r} step {step} (state {self.states[self.state[row]]!r})"
+        state = f" (state {self.states[self.state[row]]!r})" if self.has_states else ""
+        return f"episode {self.labels[episode]!r} step {step}{state}"
 
     def rows_of(self, labels: Vocabulary, episode: Integers, step: Integers, name: str) -> Integers:
         """Return the row of each (episode, step) that a table called `name` speaks about; all must exist.
@@ -174,7 +214,7 @@ class Episodes(ArrowTable):
         columns = {
             "episode": self.labels.decode(np.repeat(np.arange(self.n_episodes), self.lengths)),
             "step": pa.array(self.step),
-            "state": self.states.decode(self.state),
+            **({"state": self.states.decode(self.state)} if self.has_states else {}),
             "action": self.actions.decode(self.action),
             "reward": pa.array(self.reward),
         }
@@ -185,13 +225,82 @@ class Episodes(ArrowTable):
     def __repr__(self) -> str:
         return (
             f"Episodes({self.n_episodes:,} episodes, {self.n_steps:,} steps, "
-            f"{len(self.states):,} states, {len(self.actions):,} actions)"
+            f"{self._states_in_words}, {len(self.actions):,} actions)"
+        )
+
+    @property
+    def _states_in_words(self) -> str:
+        measured = [] if self.features is None else [f"{len(self.features):,} features"]
+        return ", ".join([*([f"{len(self.states):,} states"] if self.has_states else []), *measured])
+
+
+def read_episodes(source: Any, *, features: Sequence[str] | str | None = None, missing: str = "refuse") -> Episodes:
+    """Read episodes from a file, a folder of Parquet parts, or any Arrow-capable data frame.
+
+    Parameters
+    ----------
+    source
+        A table with the columns episode, step, state, action, reward, and `behavior_prob` if it is known.
+    features
+        Names of columns that make up the state: numbers, booleans, or words, which are taken as categories. A column
+        `state` is not needed then.
+    missing
+        What to do where a number is missing: "refuse", or "impute": fill in the median, and add a column that flags it.
+
+    Examples
+    --------
+    >>> import semiope as so
+    >>> frame = {"episode": [0, 0], "step": [0, 1], "pulse": [80.0, 95.0], "action": ["wait", "treat"]}
+    >>> frame["reward"] = [0.0, 1.0]
+    >>> so.read_episodes(frame, features=["pulse"])
+    Episodes(1 episodes, 2 steps, 1 features, 2 actions)
+    """
+    return Episodes.from_arrow(source, features=features, missing=missing)
+
+
+def _suggest_features(table: pa.Table, name: str, required: Sequence[str]) -> None:
+    """Fail where there is no state but columns of numbers that could be features, and say so."""
+    lacking = [column for column in required if column not in table.column_names]
+    others = [
+        field.name for field in table.schema
+        if field.name not in (*REQUIRED, "behavior_prob") and is_number(field.type)
+    ]  # fmt: skip
+    if lacking == ["state"] and others and not nearest("state", table.column_names):
+        listed = ", ".join(repr(column) for column in others[:SHOWN])
+        raise SchemaError(
+            f"{name}: column 'state' is missing. If measurements make up the state, name them: features=[{listed}"
+            f"{', ...' if len(others) > SHOWN else ''}] (--features)."
         )
 
 
-def read_episodes(source: Any) -> Episodes:
-    """Read episodes from a file, a folder of Parquet parts, or any Arrow-capable data frame."""
-    return Episodes.from_arrow(source)
+def _refuse_continuous(columns: Columns) -> None:
+    """Fail where actions are numbers with fractions: doses, for instance."""
+    kind = columns.table.schema.field("action").type
+    if not pa.types.is_floating(kind):
+        return
+    values = columns.table.column("action").cast(pa.float64()).to_numpy()
+    fractions = np.isfinite(values) & (values != np.floor(np.where(np.isfinite(values), values, 0.0)))
+    if fractions.any():
+        columns.fail(
+            "action", "is a number with a fraction", fractions,
+            "Continuous actions are not supported: group them, for example into doses of none, low and high.",
+        )  # fmt: skip
+
+
+def _by_name(features: Any) -> dict[str, Any]:
+    """Columns of features by name."""
+    if features is None:
+        return {}
+    if isinstance(features, Mapping):
+        return dict(features)
+    array = np.asarray(features)
+    if array.ndim != 2:
+        raise SchemaError(f"features: an array of shape {array.shape}; give (n_steps, n_features), or columns by name.")
+    return {f"x{k}": array[:, k] for k in range(array.shape[1])}
+
+
+def _imputed(parts: Sequence[Episodes]) -> bool:
+    return any(part.features is not None and part.features.imputed for part in parts)
 
 
 def without_sentinels(action: Any) -> Any:

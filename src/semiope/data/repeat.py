@@ -31,11 +31,15 @@ class Resample:
         self.labels = Vocabulary.integers(len(self.chosen))
 
     @cached_property
+    def source_rows(self) -> Integers:
+        """The row of the source that each row comes from."""
+        return runs(self.source.offsets[:-1][self.chosen], self.source.lengths[self.chosen])
+
+    @cached_property
     def episodes(self) -> Episodes:
         """The episodes."""
-        source = self.source
+        source, rows = self.source, self.source_rows
         lengths = source.lengths[self.chosen]
-        rows = runs(source.offsets[:-1][self.chosen], lengths)
         return replace(
             source,
             labels=self.labels,
@@ -45,6 +49,8 @@ class Resample:
             reward=frozen(source.reward[rows]),
             behavior_prob=None if source.behavior_prob is None else frozen(source.behavior_prob[rows]),
             extra=None if source.extra is None else take_rows(source.extra, rows),
+            features=None if source.features is None else source.features.rows(rows),
+            order=None,
         )
 
     def annotations(self, given: Annotations | None) -> Annotations | None:

@@ -75,10 +75,10 @@ class Columns:
     def floats(self, column: str, *, needed: Booleans | None = None) -> Floats:
         """Return a column of finite numbers; rows outside `needed` may be empty and become NaN."""
         values = _plain(self.table.column(column))
-        if not (_is_number(values.type) or pa.types.is_boolean(values.type) or pa.types.is_null(values.type)):
+        if not (is_number(values.type) or pa.types.is_boolean(values.type) or pa.types.is_null(values.type)):
             example = ""
             if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-                words = (value for value in values.to_pylist() if _not_a_number(value))
+                words = (value for value in values.to_pylist() if not_a_number(value))
                 example = f" (for example {next(words, values[0].as_py())!r})"
             raise SchemaError(f"{self.name}: column {column!r} is {values.type}, not numbers{example}. Convert it.")
         # A copy of our own: the source may be an array that its owner goes on changing.
@@ -97,7 +97,7 @@ class Columns:
     def steps(self) -> Integers:
         """Return the column `step` as whole numbers from 0 on."""
         kind = self.table.schema.field("step").type
-        if not (_is_number(kind) or pa.types.is_null(kind)):
+        if not (is_number(kind) or pa.types.is_null(kind)):
             raise SchemaError(f"{self.name}: column 'step' is {kind}; steps are the whole numbers 0, 1, 2 ...")
         steps: Integers = np.array(self.labels("step").to_numpy())
         way_out = "Steps count 0, 1, 2 ... within each episode."
@@ -170,11 +170,13 @@ def _missing(values: pa.Array) -> Booleans:
     return mask
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type holds numbers."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _not_a_number(value: object) -> bool:
+def not_a_number(value: object) -> bool:
+    """Whether a text does not read as a number."""
     try:
         float(str(value))
     except ValueError:

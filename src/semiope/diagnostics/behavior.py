@@ -57,7 +57,7 @@ def behavior_calibration(evidence: Evidence) -> Calibration:
     number, mean, rate = sums[0], safe_ratio(sums[1], sums[0]), safe_ratio(sums[2], sums[0])
     distance = np.abs(mean - rate)
     # What was counted on the other half scatters as much as what it is held against.
-    halves = 1 if evidence.behavior.origin == "given" else 2
+    halves = 1 if evidence.behavior.origin in ("given", "fitted") else 2
     chance = CHANCE * np.sqrt(halves * np.clip(mean * (1 - mean), 0, None) / np.maximum(number, 1))
     error, beyond = (
         float(np.sum(number * far) / number.sum()) if number.any() else np.nan
@@ -71,7 +71,7 @@ def behavior_calibration(evidence: Evidence) -> Calibration:
 def _stated(evidence: Evidence, others: Integers) -> Floats:
     """What is stated per cell and action, given the actions of the other half of the episodes; NaN where nothing is."""
     pi_b, cells = evidence.behavior, evidence.cells
-    if pi_b.origin == "given":
+    if pi_b.origin in ("given", "fitted"):
         return pi_b.probs
     counts = count_actions(cells, others, len(evidence.logbook.actions))
     below = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)

@@ -11,6 +11,7 @@ from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, nearest
+from semiope.models.behavior_model import FittedBehavior, fit_behavior
 from semiope.policies.behavior import Behavior, counted, given, logged
 from semiope.policies.cells import Cells, cells_of, count_actions
 from semiope.policies.policy import AnyPolicy, Policy
@@ -25,6 +26,7 @@ MEANS = ("cell", "prefix")
 class Evidence:
     """All that does not depend on the policy under evaluation, unless weights are found for it; `counts` is how often
     each action was taken in each cell. `means` of split weights are plain in each "cell", or weighted by "prefix".
+    `fitted` is the behavior policy, if it was fitted here.
     """
 
     logbook: Logbook
@@ -33,6 +35,7 @@ class Evidence:
     behavior: Behavior
     split_weights: SplitWeights
     means: str = "cell"
+    fitted: FittedBehavior | None = None
     _derived: dict[Callable[[Evidence], Any], Any] = field(default_factory=dict)
 
     @property
@@ -58,31 +61,38 @@ def gather(
     annotations: Annotations | None,
     policies: Mapping[str, AnyPolicy],
     *,
-    behavior: AnyPolicy | str | None,
+    behavior: Any,
     cell: str,
     weights: Any,
     means: str = "cell",
 ) -> Evidence:
     """Prepare the evidence: align annotations, count or look up the behaviour policy, split the weights.
 
-    `behavior` is a policy, "count", or None: the column `behavior_prob` if there is one, else counted. Cells are of
-    step and state if the behaviour policy is, or if means are weighted by prefixes.
+    `behavior` is a policy, "count", a classifier to be fitted, or None: the column `behavior_prob` if there is one,
+    else counted where there are states, and "logistic" where there are features only. Cells are of step and state if
+    the behaviour policy is, or if means are weighted by prefixes.
     """
     actors = {f"policy {name!r}": policy for name, policy in policies.items()}
-    if behavior is not None and not isinstance(behavior, str):
+    if behavior is None and episodes.behavior_prob is None:
+        behavior = "count" if episodes.has_states else "logistic"
+    fitted = None
+    if behavior is not None and not hasattr(behavior, "bind") and behavior != "count":
+        fitted = fit_behavior(episodes, behavior)
+        behavior = fitted.policy
+    if hasattr(behavior, "bind"):
         actors["behavior"] = behavior
     logbook = Logbook.of(episodes, annotations, {name: policy.actions for name, policy in actors.items()})
     if means == "prefix" or (isinstance(behavior, Policy) and behavior.step is not None):
         cell = "step,state"
     cells = cells_of(episodes, cell)
     counts = count_actions(cells, episodes.action, len(logbook.actions))
-    if behavior is not None and not isinstance(behavior, str):
-        found = given(behavior, logbook, cells)
-    elif behavior is None and episodes.behavior_prob is not None:
+    if behavior is None:
         found = logged(logbook, cells, counts)
-    else:
+    elif isinstance(behavior, str):
         found = counted(logbook, cells, counts)
-    return Evidence(logbook, cells, counts, found, weighting(weights)(logbook), means)
+    else:
+        found = given(behavior, logbook, cells, "given" if fitted is None else "fitted")
+    return Evidence(logbook, cells, counts, found, weighting(weights)(logbook), means, fitted)
 
 
 def check_means(means: str | None, *, planned: bool = False) -> str:

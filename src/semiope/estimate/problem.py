@@ -20,7 +20,16 @@ from semiope.models.predictions import WithPredictions
 from semiope.models.study import Outcomes
 from semiope.policies.behavior import shares
 from semiope.policies.cells import Cells, count_actions
-from semiope.policies.lookup import BoundPolicy, ListedLookup, Lookup, RowLookup, TableLookup, divide, safe_ratio
+from semiope.policies.lookup import (
+    ArrayLookup,
+    BoundPolicy,
+    ListedLookup,
+    Lookup,
+    RowLookup,
+    TableLookup,
+    divide,
+    safe_ratio,
+)
 from semiope.policies.policy import AnyPolicy
 from semiope.weights.augmented import augmented_by_row, mean_split_weights
 from semiope.weights.inclusion import Inclusion, inclusion
@@ -127,7 +136,7 @@ class Problem:
         if evidence.derived(differing_propensities):
             return None
         lookup: Lookup = evidence.behavior.lookup
-        if evidence.behavior.origin != "given":
+        if evidence.behavior.origin not in ("given", "fitted"):
             cells, counts = self.counted_in_folds
             lookup = TableLookup(self.times * shares(counts), cells, evidence.logbook)
         return lookup.taken(rows), lookup.annotated(entries)
@@ -227,9 +236,9 @@ def _augmented(evidence: Evidence) -> Lookup:
     Where only the propensity of the action taken is known, that action keeps its own, times pi_b+ / pi_b of its cell.
     """
     probs, pi_b = evidence.derived(augmented_probs), evidence.behavior
-    if isinstance(pi_b.lookup, ListedLookup):
+    if isinstance(pi_b.lookup, ListedLookup | ArrayLookup):
         means = mean_split_weights(evidence.split_weights, evidence.cells, evidence.logbook)
-        return augmented_by_row(means, pi_b.lookup, evidence.cells)
+        return augmented_by_row(means, pi_b.lookup, evidence.cells, evidence.logbook)
     in_cells = TableLookup(probs, evidence.cells, evidence.logbook)
     if isinstance(pi_b.lookup, TableLookup):
         return in_cells

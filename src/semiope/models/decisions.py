@@ -42,6 +42,8 @@ def only_decisions(episodes: Episodes, gamma: float) -> Decisions:
         reward=frozen(reward[row]),
         behavior_prob=None,
         extra=None,
+        features=None,
+        order=None,
     )
     return Decisions(left, row, left.step)
 
@@ -58,6 +60,8 @@ def some_of(episodes: Episodes, kept: Booleans) -> Episodes:
         reward=frozen(episodes.reward[rows]),
         behavior_prob=None,
         extra=None,
+        features=None,
+        order=None,
     )
 
 

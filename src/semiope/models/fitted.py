@@ -22,7 +22,7 @@ from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, SchemaError, count, nearest
 from semiope.models.annotator_effects import annotator_effects
 from semiope.models.folds import FOLDS, refuse_alone
-from semiope.models.study import Corrected, Study
+from semiope.models.study import Corrected, Study, following
 
 # Predictions that change by less than this share of their spread are settled.
 SETTLED = 1e-6
@@ -59,7 +59,7 @@ class FittedQ:
         design = _Design(study, matrix(study.episodes, self.features))
         decisions = study.decisions
         row, reward = decisions.row, decisions.episodes.reward
-        following, discount = _following(study)
+        ahead_of, discount = following(study)
         train = study.train(fold)[row]
         if not train.any():
             return np.zeros_like(study.probs)
@@ -67,7 +67,7 @@ class FittedQ:
         ahead = np.zeros(len(row))
         fitted = None
         for _ in range(rounds):
-            target = reward + discount * np.where(following >= 0, ahead[following], 0.0)
+            target = reward + discount * np.where(ahead_of >= 0, ahead[ahead_of], 0.0)
             fitted = _fit(self.regressor, design.at(row[train], decisions.episodes.action[train]), target[train])
             before, ahead = ahead, design.values(fitted, row)
             if float(np.abs(ahead - before).max()) <= SETTLED * float(np.ptp(target[train])):
@@ -150,15 +150,6 @@ class _Design:
         for action in range(self.n_actions):
             found[row, action] = _predict(fitted, self.at(row, np.full(len(row), action)))
         return found
-
-
-def _following(study: Study) -> tuple[Integers, Floats]:
-    """Position of the next decision of the same episode, -1 if there is none, and the discount until then."""
-    row, episodes = study.decisions.row, study.decisions.episodes
-    following = np.arange(1, len(row) + 1)
-    following[episodes.offsets[1:] - 1] = -1
-    gap = np.where(following >= 0, row[following] - row, 0)
-    return following, np.power(study.gamma, gap)
 
 
 def _fit(regressor: Any, x: Floats, y: Floats) -> Any:

@@ -18,6 +18,7 @@ from semiope.data.repeat import Resample
 from semiope.errors import SHOWN, OptionError, SchemaError, nearest
 from semiope.models.annotator_effects import annotator_effects
 from semiope.models.counted import Counted, can_be_counted
+from semiope.models.feature_model import FeatureModel
 from semiope.models.fitted import FittedQ
 from semiope.models.folds import FOLDS
 from semiope.models.given import GivenReturns
@@ -88,9 +89,13 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Automatic:
-    """The model that the data allow: counted by state where states recur, else means by step and action."""
+    """The model that the data allow: counted by state where states recur, else by features, if there are any.
+
+    Without either, means by step and action.
+    """
 
     counted: Counted = field(default_factory=Counted)
+    by_features: FeatureModel = field(default_factory=FeatureModel)
     plain: StepMeans = field(default_factory=StepMeans)
 
     @property
@@ -103,9 +108,11 @@ class Automatic:
         """The model in a few words."""
         return self.counted.told
 
-    def chosen(self, study: Study) -> Counted | StepMeans:
+    def chosen(self, study: Study) -> Counted | FeatureModel | StepMeans:
         """Which model these logs and this policy allow."""
-        return self.counted if can_be_counted(study) else self.plain
+        if can_be_counted(study):
+            return self.counted
+        return self.plain if study.episodes.features is None else self.by_features
 
     def fit(self, study: Study, fold: int) -> Floats:
         """Predict from the rows of other folds."""

@@ -71,6 +71,15 @@ class Study:
         return only_decisions(self.episodes, self.gamma)
 
 
+def following(study: Study) -> tuple[Integers, Floats]:
+    """Position of the next decision of the same episode, -1 if there is none, and the discount until then."""
+    row, episodes = study.decisions.row, study.decisions.episodes
+    following = np.arange(1, len(row) + 1)
+    following[episodes.offsets[1:] - 1] = -1
+    gap = np.where(following >= 0, row[following] - row, 0)
+    return following, np.power(study.gamma, gap)
+
+
 def precisions(noise: Floats, scale: Floats) -> Floats:
     """One over the variance of each annotation, in units of the largest: noise is a standard deviation, scale a factor.
 

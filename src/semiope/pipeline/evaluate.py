@@ -22,7 +22,7 @@ from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, Estimator, chosen
 from semiope.estimate.result import EpisodeValues, Estimate, Groups, ModelValues
 from semiope.estimate.weighing import Weighed
-from semiope.pipeline.inputs import as_policy, read_answers, read_outcomes, read_policies, with_predictions
+from semiope.pipeline.inputs import read_answers, read_behavior, read_outcomes, read_policies, with_predictions
 from semiope.pipeline.prepare import Prepared, prepare
 from semiope.pipeline.results import Results, Run
 from semiope.pipeline.rivals import between_annotators, rivals_of
@@ -119,13 +119,13 @@ def evaluate(
     chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
     several = isinstance(policy, Mapping)
-    policies = read_policies(policy)
+    episodes = episodes if features is None else episodes.with_features(features)
+    policies = read_policies(policy, episodes)
     answers = read_answers(annotations, policies)
     names = chosen(estimators, annotated=any(answers.values()))
     if estimators is None and episodes.n_episodes < 2:  # a model needs others
         names = [name for name in names if ESTIMATORS[name].recipe.critic is None]
-    if behavior is not None and not (isinstance(behavior, str) and behavior == "count"):
-        behavior = as_policy(behavior, "behavior")
+    behavior = read_behavior(behavior, episodes)
     outcomes = with_predictions(read_outcomes(model, features, policies), predictions, answers)
     about_behavior = asked is not None and about_today(asked)
     prepared = prepare(episodes, policies, answers, steps, weights, outcomes, gamma, about_behavior=about_behavior)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from semiope._files import exists
+from semiope._options import Progress
 from semiope.data.annotations import Annotations
+from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, nearest
+from semiope.models.behavior_model import CLASSIFIERS, FittedBehavior, is_unfitted, read_classifier
 from semiope.models.given import GivenReturns
 from semiope.models.outcomes import read_model
 from semiope.models.predictions import WithPredictions
 from semiope.models.study import Outcomes
+from semiope.policies.array import ArrayPolicy, FeaturePolicy, is_classifier
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 
 
-def read_policies(policy: Any) -> dict[str, AnyPolicy]:
-    """Policies by name; one alone is called 'policy'."""
+def read_policies(policy: Any, episodes: Episodes, progress: Progress | None = None) -> dict[str, AnyPolicy]:
+    """Policies by name; one alone is called 'policy'. Functions of features are asked in the rows of these episodes."""
     several = isinstance(policy, Mapping)
     if several and {"action", "prob"} <= set(policy):
         raise OptionError(
@@ -23,7 +31,7 @@ def read_policies(policy: Any) -> dict[str, AnyPolicy]:
             "Make a policy of it with so.read_policy."
         )
     given = policy if several else {"policy": policy}
-    policies = {str(name): as_policy(one, f"policy {name!r}") for name, one in given.items()}
+    policies = {str(name): as_policy(one, f"policy {name!r}", episodes, progress) for name, one in given.items()}
     if not policies:
         raise OptionError("policy: no policy given.")
     if len(policies) < len(given):
@@ -84,6 +92,28 @@ def _as_annotations(annotations: Any, name: str) -> Annotations | None:
     return Annotations.from_arrow(annotations, name=name)
 
 
-def as_policy(policy: Any, name: str) -> AnyPolicy:
-    """A policy, read if it is not one yet."""
-    return policy if isinstance(policy, Policy | RowPolicy) else read_policy(policy, name=name)
+def as_policy(policy: Any, name: str, episodes: Episodes, progress: Progress | None = None) -> AnyPolicy:
+    """A policy of any form: as it is, an array by row, a function of features, a classifier, or read from a table."""
+    if isinstance(policy, Policy | RowPolicy | ArrayPolicy):
+        return policy
+    if isinstance(policy, FittedBehavior):
+        return policy.policy
+    if isinstance(policy, FeaturePolicy):
+        return policy.at(episodes, name=name, progress=progress)
+    if isinstance(policy, np.ndarray):
+        return ArrayPolicy.from_array(policy, episodes, name=name)
+    if is_classifier(policy) or (callable(policy) and not hasattr(policy, "__arrow_c_stream__")):
+        return FeaturePolicy(policy).at(episodes, name=name, progress=progress)
+    return read_policy(policy, name=name)
+
+
+def read_behavior(behavior: Any, episodes: Episodes) -> AnyPolicy | Any:
+    """The behavior policy: a policy, or None, "count", or a classifier that is to be fitted."""
+    if behavior is None or (isinstance(behavior, str) and behavior in ("count", *CLASSIFIERS)):
+        return behavior
+    if is_unfitted(behavior):
+        return read_classifier(behavior)
+    looks_like_a_file = isinstance(behavior, str) and ("." in behavior or "/" in behavior)
+    if isinstance(behavior, str) and not looks_like_a_file and not exists(Path(behavior)):
+        return read_classifier(behavior)
+    return as_policy(behavior, "behavior", episodes)

@@ -85,7 +85,8 @@ def plan(
     seed
         Of decoys, of who is asked what, and of the order; the same seed gives the same plan.
     """
-    policies = read_policies(policy)
+    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
+    policies = read_policies(policy, episodes)
     about = ("policy" if len(policies) == 1 else "behavior") if about is None else about
     decoys = RATES[len(policies) > 1] if decoys is None else decoys
     wishes = Wishes(
@@ -98,5 +99,4 @@ def plan(
             "about: an answer about returns under one policy says nothing of another. Plan each policy on its own, or "
             "let experts answer for usual care (about='behavior')."
         )
-    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
     return Planner(episodes, policies, read(annotations, policies), wishes, read_asked(earlier)).plan()

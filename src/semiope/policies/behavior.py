@@ -19,7 +19,7 @@ from semiope.policies.policy import AnyPolicy, Policy
 class Behavior(NamedTuple):
     """pi_b as `probs` per cell and action, and as a `lookup` at the actions taken.
 
-    `origin` is "given", "counted", or "logged": then only the probabilities of the actions taken are known.
+    `origin` is "given", "fitted", "counted", or "logged": then only the probabilities of the actions taken are known.
     """
 
     probs: Floats
@@ -68,11 +68,11 @@ def logged(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:
     return Behavior(safe_ratio(counts, inverse), RowLookup(propensity, None), "logged")
 
 
-def given(policy: AnyPolicy, logbook: Logbook, cells: Cells) -> Behavior:
-    """pi_b as given; in a cell, the mean over its decisions."""
+def given(policy: AnyPolicy, logbook: Logbook, cells: Cells, origin: str = "given") -> Behavior:
+    """pi_b as given, or fitted to features; in a cell, the mean over its decisions."""
     lookup = policy.bind(logbook, cells, "behavior")
     _refuse_impossible(lookup, logbook.episodes)
-    return Behavior(lookup.mean_probs(cells), lookup, "given")
+    return Behavior(lookup.mean_probs(cells), lookup, origin)
 
 
 def shares(counts: Floats) -> Floats:

@@ -146,6 +146,41 @@ class ListedLookup(RowLookup):
         return _per_decision(sums, decided, cells)
 
 
+@dataclass(frozen=True, eq=False)
+class ArrayLookup:
+    """A policy as an array (n_rows, n_actions), 0 where there was no decision."""
+
+    probs: Floats
+    logbook: Logbook
+
+    def taken(self, rows: slice) -> Floats:
+        """Return the numbers of the actions taken in these rows."""
+        action = self.logbook.episodes.action[rows]
+        found = self.probs[np.arange(rows.start, rows.stop), np.maximum(action, 0)]
+        return np.where(action >= 0, found, 1.0)
+
+    def annotated(self, entries: slice) -> Floats:
+        """Return the numbers of these annotated actions."""
+        annotations = self.logbook.annotations
+        return self.probs[annotations.row[entries], annotations.action[entries]]
+
+    def choices(self) -> Integers:
+        """Return how many actions the policy may take at each row."""
+        found: Integers = np.count_nonzero(self.probs, axis=1)
+        return found
+
+    def at(self, rows: Integers) -> Floats:
+        """Return the probability of every action in these rows; 0 where there was no decision."""
+        return self.probs[rows]
+
+    def mean_probs(self, cells: Cells) -> Floats:
+        """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
+        sums = np.zeros((len(cells), self.probs.shape[1]))
+        for action in range(self.probs.shape[1]):
+            sums[:, action] = np.bincount(cells.of_row, weights=self.probs[:, action], minlength=len(cells))
+        return _per_decision(sums, self.logbook.episodes.action >= 0, cells)
+
+
 def everything(policy: BoundPolicy, logbook: Logbook) -> Floats:
     """Return the probability of every action in every row, (n_rows, n_actions); 0 where there was no decision.
 
@@ -153,7 +188,7 @@ def everything(policy: BoundPolicy, logbook: Logbook) -> Floats:
     """
     n_rows, n_actions = logbook.episodes.n_steps, len(logbook.actions)
     refuse_beyond_memory(80.0 * n_rows * n_actions, "a model of returns for every row and action", "Take fewer rows.")
-    return policy.at(np.arange(n_rows))
+    return policy.probs if isinstance(policy, ArrayLookup) else policy.at(np.arange(n_rows))
 
 
 def divide(numerator: Lookup, denominator: Lookup, logbook: Logbook) -> Lookup:

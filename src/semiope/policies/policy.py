@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen
-from semiope.data.episodes import Episodes
+from semiope.data.episodes import FEATURES, Episodes
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.logbook import Logbook
 from semiope.data.repeat import Resample
@@ -17,7 +17,7 @@ from semiope.data.schema import Columns
 from semiope.data.tables import ArrowTable, from_columns, read_table
 from semiope.errors import SHOWN, OptionError, SchemaError, count
 from semiope.policies.cells import Cells, cells_of, check_size
-from semiope.policies.lookup import ListedLookup, TableLookup
+from semiope.policies.lookup import BoundPolicy, ListedLookup, TableLookup
 
 # Probabilities printed with six digits may miss one by this much; nothing is rescaled.
 SUM_TOLERANCE = 1e-5
@@ -98,7 +98,7 @@ class Policy(ArrowTable):
         Softened, pi(a) becomes (1 - epsilon) pi(a) + epsilon (1 - pi(a)) / (n_actions - 1): a deterministic policy
         takes its action with 1 - epsilon, and each other one with epsilon / (n_actions - 1).
         """
-        return replace(self, probs=frozen(_softened(self.probs, epsilon)))
+        return replace(self, probs=frozen(softened(self.probs, epsilon)))
 
     def bind(self, logbook: Logbook, cells: Cells, name: str) -> TableLookup:
         """Look the policy up in these cells (in cells per step if it is per step), wherever a decision was logged."""
@@ -118,6 +118,11 @@ class Policy(ArrowTable):
 
     def _rows(self, cells: Cells, states: Vocabulary, name: str) -> Integers:
         """The row of `probs` for each cell, -1 where there is none."""
+        if states.words.to_pylist() == [FEATURES]:
+            raise SchemaError(
+                f"{name}: the policy is a table over states, and the episodes have features alone. Give a function of "
+                "features, a classifier, or probabilities row by row (episode, step, action, prob)."
+            )
         if not self.states.comparable(states):
             raise SchemaError(
                 f"{name}: column 'state' holds {self.states.kind}, that of the episodes {states.kind}. "
@@ -209,7 +214,7 @@ class RowPolicy(ArrowTable):
         _, first, row = np.unique(self.step * len(self.labels) + self.episode, return_index=True, return_inverse=True)
         probs = np.zeros((len(first), n))
         probs[row, self.action] = self.prob
-        probs = _softened(probs, epsilon)
+        probs = softened(probs, epsilon)
         return replace(
             self,
             episode=frozen(np.repeat(self.episode[first], n)),
@@ -254,10 +259,21 @@ class RowPolicy(ArrowTable):
         return f"RowPolicy({len(self.prob):,} probabilities for {len(self.labels):,} episodes)"
 
 
-AnyPolicy = Policy | RowPolicy
+TablePolicy = Policy | RowPolicy
 
 
-def read_policy(source: Any, *, name: str = "policy") -> AnyPolicy:
+class AnyPolicy(Protocol):
+    """A policy of any form: it knows its actions, and can be looked up in a logbook."""
+
+    @property
+    def actions(self) -> Vocabulary:
+        """The actions it knows."""
+
+    def bind(self, logbook: Logbook, cells: Cells, name: str) -> BoundPolicy:
+        """Look the policy up at every action taken and annotated."""
+
+
+def read_policy(source: Any, *, name: str = "policy") -> TablePolicy:
     """Read a policy from a file or any Arrow-capable data frame; a column `episode` makes it one given row by row."""
     table = read_table(source, name)
     if "episode" in table.column_names:
@@ -279,7 +295,8 @@ def _refuse_gaps(gaps: Booleans, cells: Cells, episodes: Episodes, name: str) ->
         )
 
 
-def _softened(probs: Floats, epsilon: float) -> Floats:
+def softened(probs: Floats, epsilon: float) -> Floats:
+    """Probabilities (n, n_actions) with a share epsilon of each moved to the other actions."""
     if not 0 <= epsilon <= 1:
         raise OptionError(f"soften: epsilon is {epsilon}, but must lie between 0 and 1.")
     n_others = probs.shape[1] - 1

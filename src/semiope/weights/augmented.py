@@ -8,8 +8,10 @@ from semiope._arrays import Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.logbook import Logbook
 from semiope.policies.cells import Cells, check_size, count_actions
-from semiope.policies.lookup import ListedLookup, RowLookup, safe_ratio
+from semiope.policies.lookup import BoundPolicy, RowLookup, safe_ratio
 from semiope.weights.split import SplitWeights
+
+ROWS_AT_ONCE = 1 << 16
 
 
 def augmented_policy(
@@ -75,35 +77,22 @@ def _overall(split: SplitWeights, logbook: Logbook) -> Floats:
     return np.where(times > 0, sums / np.maximum(times, 1), np.eye(n_actions))
 
 
-def augmented_by_row(mean_weights: Floats, behavior: ListedLookup, cells: Cells) -> RowLookup:
+def augmented_by_row(mean_weights: Floats, behavior: BoundPolicy, cells: Cells, logbook: Logbook) -> RowLookup:
     """Definition 1 row by row: pi_b+(a|x) = sum over a' of W(a|s, a') pi_b(a'|x), for a pi_b known in every row x."""
-    logbook = behavior.logbook
     taken, annotations = logbook.episodes.action, logbook.annotations
-    starts = np.searchsorted(behavior.row, np.arange(len(taken) + 1))
-    of_taken, of_annotated = np.ones(len(taken)), np.zeros(len(annotations.row))
-    listed = (mean_weights, cells.of_row, starts, behavior.action, behavior.prob)
+    of_taken = np.ones(len(taken))
     decided = np.flatnonzero(taken >= 0)
-    at_decisions = np.zeros(len(decided))
-    _mix(*listed, decided, taken[decided], at_decisions)
-    _mix(*listed, annotations.row, annotations.action, of_annotated)
-    of_taken[decided] = at_decisions
-    return RowLookup(of_taken, of_annotated)
+    of_taken[decided] = _mixed(mean_weights, behavior, cells, decided, taken[decided])
+    return RowLookup(of_taken, _mixed(mean_weights, behavior, cells, annotations.row, annotations.action))
 
 
-@compiled
-def _mix(
-    mean_weights: Floats,
-    cell: Integers,
-    starts: Integers,
-    listed_action: Integers,
-    prob: Floats,
-    rows: Integers,
-    actions: Integers,
-    out: Floats,
-) -> None:
-    for i in range(len(rows)):
-        for j in range(starts[rows[i]], starts[rows[i] + 1]):
-            out[i] += mean_weights[cell[rows[i]], listed_action[j], actions[i]] * prob[j]
+def _mixed(mean_weights: Floats, behavior: BoundPolicy, cells: Cells, row: Integers, action: Integers) -> Floats:
+    found = np.empty(len(row))
+    for first in range(0, len(row), ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        weights = mean_weights[cells.of_row[row[part]], :, action[part]]
+        found[part] = np.einsum("ra,ra->r", weights, behavior.at(row[part]))
+    return found
 
 
 @compiled

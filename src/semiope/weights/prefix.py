@@ -49,7 +49,7 @@ from semiope._compiled import compiled
 from semiope.data.logbook import Logbook
 from semiope.policies.behavior import Behavior
 from semiope.policies.cells import Cells, check_size
-from semiope.policies.lookup import BoundPolicy, ListedLookup, RowLookup, TableLookup
+from semiope.policies.lookup import ArrayLookup, BoundPolicy, ListedLookup, RowLookup, TableLookup
 from semiope.weights.split import ROUNDING, SplitWeights
 
 # Products beyond 2 to this power are brought back; only their proportions at one step matter.
@@ -102,7 +102,7 @@ def prefix_augmented(
     walk = walk_of(evaluation, split, cells, logbook)
     n_rows, n_answers = len(walk.order), len(walk.answered)
     augmented, arrive = np.zeros((len(cells), len(logbook.actions))), np.zeros(n_rows)
-    by_row = isinstance(behavior.lookup, ListedLookup)
+    by_row = isinstance(behavior.lookup, ListedLookup | ArrayLookup)
     if behavior.origin == "counted" or not (by_row or _sum_to_one(split, logbook)):
         _forward_counted(walk, augmented, arrive)
         found = TableLookup(augmented, cells, logbook)
@@ -162,6 +162,11 @@ def _listed(behavior: Behavior, pi_b: Floats, cells: Cells, logbook: Logbook) ->
     if isinstance(lookup, ListedLookup):
         starts = np.searchsorted(lookup.row, np.arange(len(action) + 1))
         actions, probs = lookup.action.astype(np.int64), np.ascontiguousarray(lookup.prob)
+    elif isinstance(lookup, ArrayLookup):
+        n_actions = lookup.probs.shape[1]
+        starts = np.append(0, np.cumsum(np.where(action >= 0, n_actions, 0)))
+        decided = np.flatnonzero(action >= 0)
+        actions, probs = np.tile(np.arange(n_actions), len(decided)), lookup.probs[decided].ravel()
     elif behavior.origin == "logged":
         decided = np.flatnonzero(action >= 0)
         own[decided] = lookup.taken(slice(0, len(action)))[decided]
