@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--cache", type=Path, help="keeps what is true in worlds with features; default: OUT/truth")
     parser.add_argument("--report", type=Path, help="write the tables of what was run, and run nothing")
     given = parser.parse_args()
     path = given.out / "results.jsonl"
@@ -44,7 +45,7 @@ def main() -> None:
             print(f"{done} of {total}", file=sys.stderr, flush=True)
 
     wanted = [(family, seed) for seed in range(first, first + given.datasets) for family in given.families.split(",")]
-    run(wanted, tuple(given.parts.split(",")), path, given.jobs, progress)
+    run(wanted, tuple(given.parts.split(",")), path, given.jobs, progress, given.cache or given.out / "truth")
 
 
 if __name__ == "__main__":

@@ -2,16 +2,22 @@
 
 A dataset is known by its family and its seed: the seed draws the world, how many episodes were logged, who annotated
 and how, which questions were asked, and what share of them. `KINDS` and `DESIGNS` go round with the seed, so that each
-family has all of them.
+family has all of them. Where states are features, a user has a table of them and a function as a policy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-from worlds import FAMILIES, Vitals, World, draw, log_uniform
+from draws import log_uniform
+from feature_worlds import FeatureWorld, Log, Probs, action_values, log, mean_rewards
+from truth import truth
+from worlds import FAMILIES, World
 
 import semiope as so
 from semiope.models.tabular import TabularMDP
@@ -21,8 +27,13 @@ KINDS = (
     "preferences",
 )  # fmt: skip
 DESIGNS = ("at random", "by state", "by action", "also taken", "by influence", "at random", "by episode")
-# Rollouts from which truth is known where it cannot be computed; its standard error is kept.
-ROLLOUTS = 400_000
+# Families of which at most 1,000 episodes are logged: theirs are long.
+LONG = ("corridor", "sepsis", "cartpole")
+# Share of datasets with features in which the probabilities of logged actions are known.
+PROPENSITIES = 1 / 3
+# Rollouts from which annotators know Q where states are features, over all questions; 40 to 1,000 of each question, so
+# that the error of their means is small beside the noise of annotators.
+KNOWING = 1_000_000
 # Questions of a plan.
 PLANNED = 60
 # Seeds below 10,000 are for looking at, those from here on are run only to report. Seeds from 10,000 on were reported
@@ -33,10 +44,10 @@ HELD_OUT = 30_000
 class Dataset(NamedTuple):
     """What a user would have, and the truth.
 
-    `policy` is to be evaluated; `exact` are exact annotations of every question, `annotations` those of the annotators;
+    `policy` is to be evaluated; `annotations` are those of the annotators, `exact()` are exact ones of every question;
     `of_behavior` are some of one annotator about the behavior policy itself, `all_of_behavior` are all of them.
     `unit` is the standard deviation of Q over the questions. `hidden`: annotators are wrong in a way that these data
-    cannot show.
+    cannot show. `has_features`: states are features, which hardly ever recur. `noise` may be one for each annotator.
     """
 
     family: str
@@ -44,12 +55,12 @@ class Dataset(NamedTuple):
     kind: str
     design: str
     share: float
-    noise: float
+    noise: float | tuple[float, ...]
     episodes: so.Episodes
     policy: Any
     behavior: Any
     annotations: so.Annotations
-    exact: so.Annotations
+    exact: Callable[[], so.Annotations]
     of_behavior: so.Annotations | None
     all_of_behavior: so.Annotations | None
     options: dict[str, Any]
@@ -59,6 +70,7 @@ class Dataset(NamedTuple):
     unit: float
     unsupported: float
     hidden: bool
+    has_features: bool = False
 
 
 class Questions(NamedTuple):
@@ -89,21 +101,32 @@ class Questions(NamedTuple):
         return Questions(*(column[which] for column in self))
 
 
-def dataset(family: str, seed: int, *, kind: str | None = None, design: str | None = None) -> Dataset:
-    """Draw a dataset; `kind` and `design` instead of those that belong to the seed, if given."""
+def dataset(
+    family: str, seed: int, *, kind: str | None = None, design: str | None = None, n: int | None = None,
+    share: float | None = None, noise: float | tuple[float, ...] | None = None, propensities: bool | None = None,
+) -> Dataset:  # fmt: skip
+    """Draw a dataset; what is given stands instead of what belongs to the seed.
+
+    `n` is the number of episodes, `share` that of questions asked, `noise` is in standard deviations of Q (a tuple: one
+    for each of three annotators), `propensities` says whether the probabilities of logged actions are known.
+    """
     place = list(FAMILIES).index(family)
     rng = np.random.default_rng([seed, place])
     kind = KINDS[seed % len(KINDS)] if kind is None else kind
     design = DESIGNS[(seed // len(KINDS) + seed + place) % len(DESIGNS)] if design is None else design
     world = FAMILIES[family](rng)
-    n = round(log_uniform(rng, 150, 2000 if family not in ("corridor", "sepsis") else 1000))
-    share, noise = log_uniform(rng, 0.01, 1.0), log_uniform(rng, 0.1, 1.5)
-    if isinstance(world, Vitals):
-        return _of_vitals(family, seed, kind, design, world, n, share, noise, rng)
+    drawn = round(log_uniform(rng, 150, 1000 if family in LONG else 2000))
+    n = drawn if n is None else n
+    usual = log_uniform(rng, 0.01, 1.0), log_uniform(rng, 0.1, 1.5)
+    share, noise = usual[0] if share is None else share, usual[1] if noise is None else noise
+    if isinstance(world, FeatureWorld):
+        known = bool(rng.random() < PROPENSITIES)
+        known = known if propensities is None else propensities
+        return _of_features(family, seed, kind, design, world, n, share, noise, known, rng)
     mdp = world.mdp
-    episodes = logged = mdp.sample(
-        world.behavior, n, seed=int(rng.integers(2**62)), propensities=bool(rng.random() < 0.4)
-    )
+    number, known = int(rng.integers(2**62)), bool(rng.random() < 0.4)
+    known = known if propensities is None else propensities
+    episodes = logged = mdp.sample(world.behavior, n, seed=number, propensities=known)
     every = questions(mdp, world, world.evaluation, episodes)
     unit = float(every.returns[~every.taken].std()) or 1.0
     policies = mdp.policy(world.evaluation), mdp.policy(world.behavior)
@@ -132,7 +155,7 @@ def dataset(family: str, seed: int, *, kind: str | None = None, design: str | No
     exact = every.part(~every.taken & (world.evaluation[every.state, every.action] > 0))
     return Dataset(
         family, seed, kind, design, share, noise, episodes, *policies, annotations,
-        table(exact, exact.returns, words), of_behavior, all_of_behavior, options,
+        partial(table, exact, exact.returns, words), of_behavior, all_of_behavior, options,
         mdp.value(world.evaluation), 0.0, mdp.value(world.behavior), unit, unsupported,
         _hidden(kind, design, unsupported),
     )  # fmt: skip
@@ -179,23 +202,35 @@ def questions(mdp: TabularMDP, world: World, policy: np.ndarray, episodes: so.Ep
     returns, practice = (mdp.action_values(mdp.policy(one)) for one in (policy, world.behavior))
     episode = np.repeat(np.arange(episodes.n_episodes), episodes.lengths)
     on_path = np.where(episodes.action >= 0, policy[states[episodes.state], actions[episodes.action]], 1.0)
-    # The probability that the policy does all that was logged before, from logarithms that start anew in each episode.
-    logs = np.append(0.0, np.cumsum(np.log(np.maximum(on_path, 1e-12))))[:-1]
-    before = np.exp(logs - np.repeat(logs[episodes.offsets[:-1]], episodes.lengths))
+    before = _before(on_path, episodes.offsets[:-1], episodes.lengths)
     return Questions(
         row, episode[row], step, state, action, done, returns[step, state, action], returns[step, state, done],
         practice[step, state, action], mdp.reward[state, action], before[row] * policy[state, action],
     )  # fmt: skip
 
 
-def ask(design: str, every: Questions, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
+def _before(on_path: np.ndarray, first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The probability that the policy does all that was logged before, from logarithms that start anew in each episode.
+
+    `on_path` is its probability of each logged action; `first` is the first row of each episode.
+    """
+    logs = np.append(0.0, np.cumsum(np.log(np.maximum(on_path, 1e-12))))[:-1]
+    return np.exp(logs - np.repeat(logs[first], lengths))
+
+
+def ask(
+    design: str, every: Questions, share: float, rng: np.random.Generator, x: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Which questions were asked, and how likely each was to be, if somebody wrote that down.
 
-    At least some ten are: nobody evaluates a policy from nothing.
+    At least some ten are: nobody evaluates a policy from nothing. `x` are features of rows, if states are features.
     """
     n, base = len(every.row), ~every.taken
     share = min(max(share, 15 / max(np.count_nonzero(base), 1)), 1.0)
-    if design == "by state":
+    if design == "by state" and x is not None:
+        scores = (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-9) @ rng.normal(size=x.shape[1])
+        chance = share * np.exp(scores / max(float(scores.std()), 1e-9))[every.row]
+    elif design == "by state":
         chance = share * np.exp(rng.normal(size=int(every.state.max()) + 1))[every.state]
     elif design == "by action":
         many = int(max(every.action.max(), every.done.max())) + 1
@@ -221,11 +256,13 @@ def ask(design: str, every: Questions, share: float, rng: np.random.Generator) -
 
 
 def annotate(
-    kind: str, asked: Questions, noise: float, unit: float, words: list[Any], rng: np.random.Generator,
-    prob: np.ndarray | None,
+    kind: str, asked: Questions, noise: float | tuple[float, ...], unit: float, words: list[Any],
+    rng: np.random.Generator, prob: np.ndarray | None,
 ) -> so.Annotations:  # fmt: skip
     """Annotations of these questions by annotators of a kind; noise and biases are in units of the std of Q."""
     n = len(asked.row)
+    noises = np.array(noise) if isinstance(noise, tuple) else noise * np.array([0.5, 1.0, 1.5])
+    noise = float(np.mean(noise)) if isinstance(noise, tuple) else noise
     if kind in ("rewards", "preferences"):
         return _other_kinds(kind, asked, noise, unit, words, rng, prob)
     truth = asked.of_practice if kind == "about behavior" else asked.returns
@@ -239,7 +276,6 @@ def annotate(
         return table(asked, truth + own * rng.normal(size=n), words, std=stated, inclusion_prob=prob)
     shared = {"shared bias": float(rng.choice([-1, 1]) * rng.uniform(0.2, 0.6))}.get(kind, 0.0)
     biases = np.array([0.05, 0.25, -0.15] if kind == "own biases" else [0.0, 0.0, 0.0]) + shared
-    noises = noise * np.array([0.5, 1.0, 1.5])
     # Each question goes to one annotator, a fifth of them to a second one as well.
     first = rng.integers(3, size=n)
     again = np.flatnonzero(rng.random(n) < 0.2)
@@ -280,66 +316,76 @@ def table(asked: Questions, value: np.ndarray, words: list[Any], **columns: Any)
     )  # fmt: skip
 
 
-def _of_vitals(
-    family: str, seed: int, kind: str, design: str, world: Vitals, n: int, share: float, noise: float,
-    rng: np.random.Generator,
+def _of_features(
+    family: str, seed: int, kind: str, design: str, world: FeatureWorld, n: int, share: float,
+    noise: float | tuple[float, ...], propensities: bool, rng: np.random.Generator,
 ) -> Dataset:  # fmt: skip
-    """A dataset whose states are measurements; what annotators know is the mean of some rollouts."""
-    kind = {"rewards": "one", "preferences": "three", "about behavior": "one"}.get(kind, kind)
-    design = {"by state": "at random"}.get(design, design)
-    horizon, size = world.horizon, len(world.weights)
-    x, action = np.empty((horizon, n, size)), np.empty((horizon, n), dtype=int)
-    reward, now = np.empty((horizon, n)), rng.normal(size=(n, size))
-    for t in range(horizon):
-        x[t], action[t] = now, draw(world.probs(world.habit, now), rng)
-        now, reward[t] = world.step(now, action[t], rng)
-    flat = x.transpose(1, 0, 2).reshape(-1, size)
-    habit, proposal = world.probs(world.habit, flat), world.probs(world.proposal, flat)
-    done = action.T.ravel()
-    episode, step = np.repeat(np.arange(n), horizon), np.tile(np.arange(horizon), n)
-    row, other = (
-        column.ravel() for column in np.meshgrid(np.arange(n * horizon), np.arange(world.n_actions), indexing="ij")
-    )
-    follow = np.cumprod(proposal[np.arange(len(done)), done].reshape(n, horizon), axis=1)
-    before = np.hstack([np.ones((n, 1)), follow[:, :-1]]).ravel()
-    every = Questions(
-        row, episode[row], step[row], np.zeros(len(row), dtype=int), other, done[row], np.zeros(len(row)),
-        np.zeros(len(row)), np.zeros(len(row)), np.zeros(len(row)), before[row] * proposal[row, other],
+    """A dataset whose states are features; what annotators know is the mean of some rollouts."""
+    logged, place = log(world, world.behavior_probs, n, rng), list(FAMILIES).index(family)
+    known = truth(world, family, seed, place)
+    if kind == "rewards" and not np.ptp(logged.reward):  # nobody is asked for what is the same always
+        kind = "one"
+    proposal = world.evaluation_probs(logged.x)
+    every = _questions_of_rows(logged, proposal)
+    needed = proposal[every.row, every.action] > 0
+    if rng.random() < 0.5 or world.n_actions > 10:  # only what the policy may do is asked about
+        every, needed = every.part(needed | every.taken), needed[needed | every.taken]
+    asked, prob = ask(design, every, share, rng, logged.x)
+    words = list(world.actions)
+    annotations = annotate(
+        kind, _as_known(world, logged, every.part(asked), kind, rng), noise, known.unit, words, rng,
+        None if prob is None else prob[asked],
     )  # fmt: skip
-    every = every._replace(returns=_expected(world, flat[every.row], every.action, horizon - every.step, rng))
-    unit = float(every.returns[~every.taken].std())
-    asked, prob = ask(design, every, share, rng)
-    words = list(range(world.n_actions))
-    annotations = annotate(kind, every.part(asked), noise, unit, words, rng, None if prob is None else prob[asked])
-    columns = {f"x{k}": flat[:, k] for k in range(size)}
-    episodes = so.Episodes.from_arrow({
-        "episode": episode, "step": step, "state": np.arange(len(episode)), "action": done,
-        "reward": reward.T.ravel(), "behavior_prob": habit[np.arange(len(done)), done], **columns,
+    frame = pd.DataFrame({
+        "episode": logged.episode, "step": logged.step, "action": pd.Series(words)[logged.action].to_numpy(),
+        "reward": logged.reward, **dict(zip(world.features, logged.x.T, strict=True)),
     })  # fmt: skip
-    policies = [
-        so.RowPolicy.from_arrays(episode=episode[row], step=step[row], action=other, prob=probs[row, other])
-        for probs in (proposal, habit)
-    ]
-    starts = rng.normal(size=(ROLLOUTS, size))
-    values = [world.rollout(starts, logits, horizon, rng) for logits in (world.proposal, world.habit)]
-    exact = every.part(~every.taken)
-    options = {"gamma": world.gamma, "model": "linear", "features": list(columns)}
+    if propensities:
+        frame["behavior_prob"] = world.behavior_probs(logged.x)[np.arange(len(frame)), logged.action]
+    policies = [so.FeaturePolicy(one, actions=words) for one in (world.evaluation_probs, world.behavior_probs)]
+    exact = partial(_exact, world, logged, every.part(needed & ~every.taken), words, (seed, place, 2))
     return Dataset(
-        family, seed, kind, design, share, noise, episodes, *policies, annotations, table(exact, exact.returns, words),
-        None, None, options, float(values[0].mean()), float(values[0].std() / ROLLOUTS**0.5), float(values[1].mean()),
-        unit, 0.0, False,
+        family, seed, kind, design, share, noise, so.read_episodes(frame, features=list(world.features)), *policies,
+        annotations, exact, None, None, {"gamma": world.gamma}, known.value, known.value_error, known.of_behavior,
+        known.unit, known.unsupported, _hidden(kind, design, known.unsupported), has_features=True,
     )  # fmt: skip
 
 
-def _expected(
-    world: Vitals, x: np.ndarray, action: np.ndarray, left: np.ndarray, rng: np.random.Generator, times: int = 40
-) -> np.ndarray:
-    """What follows an action under the policy to evaluate, as the mean of some rollouts of so many steps."""
-    total = np.zeros(len(x))
-    for steps in np.unique(left):
-        here = np.flatnonzero(left == steps)
-        start, first = np.repeat(x[here], times, axis=0), np.repeat(action[here], times)
-        following, paid = world.step(start, first, rng)
-        paid += world.gamma * world.rollout(following, world.proposal, int(steps) - 1, rng)
-        total[here] = paid.reshape(len(here), times).mean(axis=1)
-    return total
+def _questions_of_rows(logged: Log, proposal: np.ndarray) -> Questions:
+    """Every (decision, action) of logs with features; what annotators know is not filled in."""
+    rows, n_actions = len(logged.x), proposal.shape[1]
+    row, action = (column.ravel() for column in np.meshgrid(np.arange(rows), np.arange(n_actions), indexing="ij"))
+    first = np.flatnonzero(logged.step == 0)
+    on_path = proposal[np.arange(rows), logged.action]
+    before = _before(on_path, first, np.diff(np.append(first, rows)))
+    unknown = np.full(len(row), np.nan)
+    return Questions(
+        row, logged.episode[row], logged.step[row], row, action, logged.action[row], unknown, unknown, unknown, unknown,
+        before[row] * proposal[row, action],
+    )  # fmt: skip
+
+
+def _as_known(world: FeatureWorld, logged: Log, asked: Questions, kind: str, rng: np.random.Generator) -> Questions:
+    """These questions with what annotators of a kind know: rollouts are made for that alone."""
+    x, step = logged.x[asked.row], asked.step
+    times = int(np.clip(KNOWING // max(len(x), 1), 40, 1000))
+
+    def values(probs: Probs, action: np.ndarray) -> np.ndarray:
+        return action_values(world, probs, x, step, action, rng, times)[0]
+
+    if kind == "rewards":
+        return asked._replace(reward=mean_rewards(world, x, step, asked.action, rng, times))
+    if kind == "about behavior":
+        return asked._replace(of_practice=values(world.behavior_probs, asked.action))
+    asked = asked._replace(returns=values(world.evaluation_probs, asked.action))
+    if kind == "preferences":
+        return asked._replace(of_taken=values(world.evaluation_probs, asked.done))
+    return asked
+
+
+def _exact(
+    world: FeatureWorld, logged: Log, needed: Questions, words: list[Any], seed: tuple[int, ...]
+) -> so.Annotations:
+    """Annotations without noise or bias of all that the policy may do, but for that of rollouts."""
+    known = _as_known(world, logged, needed, "one", np.random.default_rng(seed))
+    return table(known, known.returns, words)

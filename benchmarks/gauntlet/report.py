@@ -23,7 +23,7 @@ def report(rows: list[Row]) -> str:
     sections = [
         _plain(parts.get("plain", []), parts.get("baselines", [])), _hidden(parts.get("plain", [])),
         _repairs(parts.get("repairs", [])), _equal(parts.get("equal", [])), _biases(parts),
-        _planned(parts.get("planned", [])),
+        _planned(parts.get("planned", [])), _features(parts.get("features", [])),
         _rehearsed(parts.get("rehearsed", []), parts.get("plain", [])), _errors(rows),
     ]  # fmt: skip
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -200,6 +200,29 @@ def _planned(rows: list[Row]) -> str:
                       f"{error:.3f}"])  # fmt: skip
     headings = "60 planned questions, one annotator", "datasets", "covered", "covered or red", "error"
     return "## Planned questions\n\n" + table(headings, lines) if lines else ""
+
+
+def _features(rows: list[Row]) -> str:
+    """The plain call where states are features and 5% of questions are annotated."""
+    shown = [row for row in _fine(rows) if row["found"]]
+    lines = []
+    for family, those in (("**all**", shown), *_groups(shown, "family").items()) if shown else ():
+        held = [covered(row) for row in those]
+        red = [row["found"]["light"] == "red" for row in those]
+        own, weighted, exact = (
+            _rms(_off(row, value(row["found"])) for row in those)
+            for value in (lambda one: one["value"], lambda one: one["c-pdis"]["value"], lambda one: one["exact"])
+        )
+        width = np.median([(row["found"]["high"] - row["found"]["low"]) / row["unit"] for row in those])
+        lines.append([
+            family, str(len(those)), _share(held), _share([h or r for h, r in zip(held, red, strict=True)]),
+            _share(red), f"{width:.3f}", f"{own:.3f}", f"{weighted:.3f}", f"{own / weighted:.2f}", f"{exact:.3f}",
+        ])  # fmt: skip
+    headings = (
+        "2,000 episodes, 5% annotated", "datasets", "covered", "covered or red", "red", "median width", "error",
+        "error of c-pdis", "ratio", "error with all annotated exactly",
+    )  # fmt: skip
+    return "## States that are features\n\n" + table(headings, lines) if lines else ""
 
 
 def _rehearsed(rows: list[Row], plain: list[Row]) -> str:

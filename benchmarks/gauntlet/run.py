@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset, dataset
+from threadpoolctl import threadpool_limits
+from truth import keep_in
 
 import semiope as so
 from semiope.errors import SemiopeError, quietly
@@ -60,13 +62,10 @@ def _tipping(data: Dataset, results: so.Results) -> bool | None:
 
 def baselines(data: Dataset) -> Row:
     """All annotated exactly, and the paper's own repair."""
-    exact = so.evaluate(
-        data.episodes, data.policy, annotations=data.exact, estimators="c*-pdis", gamma=data.options["gamma"]
-    )
-    found: Row = {"exact": exact["c*-pdis"].value}
+    found: Row = {"exact": _exact(data)}
     repair = "convert:authors" if data.kind == "about behavior" else "impute"
     found["paper"] = math.nan
-    if data.family != "vitals" and data.kind not in ("rewards", "preferences"):
+    if not data.has_features and data.kind not in ("rewards", "preferences"):
         repaired = so.evaluate(
             data.episodes, data.policy, annotations=data.annotations, estimators="c-pdis", repair=repair, **data.options
         )
@@ -74,12 +73,20 @@ def baselines(data: Dataset) -> Row:
     return found
 
 
+def _exact(data: Dataset) -> float:
+    """The estimate with all annotated exactly."""
+    found = so.evaluate(
+        data.episodes, data.policy, annotations=data.exact(), estimators="c*-pdis", gamma=data.options["gamma"]
+    )
+    return float(found["c*-pdis"].value)
+
+
 def repairs(data: Dataset) -> Row:
     """Each repair that the annotations allow: the headline and c-pdis after it."""
     names = ["auto"]
     names += ["pool"] if data.kind in SEVERAL else []
     names += ["convert"] if data.kind == "about behavior" else []
-    names += ["impute"] if data.kind in RETURNS and data.family != "vitals" else []
+    names += ["impute"] if data.kind in RETURNS and not data.has_features else []
     found: Row = {}
     for name in names:
         results = so.evaluate(
@@ -134,13 +141,34 @@ def _one_call(data: Dataset) -> Row:
 
 
 def planned(data: Dataset) -> Row:
-    """Annotations of questions that a plan chose, by one annotator; nothing where states are measurements."""
-    if data.family == "vitals":
+    """Annotations of questions that a plan chose, by one annotator; nothing where states are features."""
+    if data.has_features:
         return {}
     chosen = dataset(data.family, data.seed, kind="one", design="planned")
     results = so.evaluate(chosen.episodes, chosen.policy, annotations=chosen.annotations, **chosen.options)
     light = so.diagnose(results, refute=False).light
     return {"truth": chosen.truth, "unit": chosen.unit, "light": light, **_estimate(results[results.headline])}
+
+
+def features(data: Dataset) -> Row:
+    """The plain call where states are features: 2,000 episodes, 5% annotated by three unbiased annotators.
+
+    The probabilities of logged actions are not known, so that c-pdis has to fit them.
+    """
+    if not data.has_features:
+        return {}
+    given = dataset(
+        data.family, data.seed, kind="three", design="at random", n=2000, share=0.05, noise=(0.1, 0.2, 0.4),
+        propensities=False,
+    )  # fmt: skip
+    started = time.perf_counter()
+    results = so.evaluate(given.episodes, given.policy, annotations=given.annotations, **given.options)
+    row = {"headline": results.headline, **_estimate(results[results.headline])}
+    row["seconds"] = time.perf_counter() - started
+    judged = so.diagnose(results)
+    row["light"], row["red"] = judged.light, [one.name for one in judged if one.light == "red"]
+    row["annotations"] = len(given.annotations)
+    return {**row, "c-pdis": _estimate(results["c-pdis"]), "exact": _exact(given)}
 
 
 def rehearsed(data: Dataset) -> Row:
@@ -156,7 +184,7 @@ def _estimate(estimate: so.Estimate) -> Row:
 
 PARTS: dict[str, Callable[[Dataset], Row]] = {
     "plain": plain_call, "baselines": baselines, "repairs": repairs, "equal": equal, "taken": asked_about_taken,
-    "own": own_biases, "planned": planned, "rehearsed": rehearsed,
+    "own": own_biases, "planned": planned, "features": features, "rehearsed": rehearsed,
 }  # fmt: skip
 
 
@@ -181,15 +209,26 @@ def examine(family: str, seed: int, parts: Iterable[str]) -> list[Row]:
     return rows
 
 
+def _one_thread() -> None:
+    """Let linear algebra have one thread in each process: there are as many processes as cores."""
+    threadpool_limits(limits=1)
+
+
 def run(
     wanted: Iterable[tuple[str, int]], parts: tuple[str, ...], path: Path, jobs: int,
-    progress: Callable[[int, int], None],
+    progress: Callable[[int, int], None], cache: Path,
 ) -> None:  # fmt: skip
-    """Examine all parts of datasets that are not in the file yet, and add a line for each."""
+    """Examine all parts of datasets that are not in the file yet, and add a line for each.
+
+    What is true in worlds with features is kept in the folder `cache`.
+    """
     known = {(row["family"], row["seed"], row["part"]) for row in read(path)}
     left = {(family, seed): [part for part in parts if (family, seed, part) not in known] for family, seed in wanted}
     left = {key: those for key, those in left.items() if those}
-    with ProcessPoolExecutor(jobs) as pool, path.open("a", encoding="utf-8") as lines:
+    with (
+        ProcessPoolExecutor(jobs, initializer=keep_in, initargs=(cache,)) as pool,
+        path.open("a", encoding="utf-8") as lines,
+    ):
         futures = [pool.submit(examine, family, seed, those) for (family, seed), those in left.items()]
         for done, future in enumerate(as_completed(futures), 1):
             lines.writelines(json.dumps(row) + "\n" for row in future.result())

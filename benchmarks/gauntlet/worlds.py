@@ -1,4 +1,4 @@
-"""Families of worlds with known truth, each drawn from a seed.
+"""Families of worlds with known truth, each drawn from a seed; those whose states are features are in `feature_worlds`.
 
 A family is a function from a random generator to a `World`: sizes, dynamics, rewards, horizon, the behavior policy and
 the policy to evaluate are all drawn anew. Nothing here knows an estimator.
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from draws import Floats, discount, log_uniform, softmax
+from feature_worlds import FEATURE_FAMILIES, FeatureWorld
 
 from semiope.domains import sepsis as sepsis_domain
 from semiope.domains import tree as tree_domain
 from semiope.models.tabular import TabularMDP
-
-Floats = np.ndarray
 
 
 class World(NamedTuple):
@@ -28,69 +28,6 @@ class World(NamedTuple):
     behavior: Floats
     evaluation: Floats
     observed: np.ndarray | None = None
-
-
-class Vitals(NamedTuple):
-    """A world whose states are measurements: linear dynamics, a logistic behavior policy, a return at the end.
-
-    Vitals x follow x' = pull x + effect[a] + noise; a reward of `weights @ tanh(x')` less the cost of a is paid at each
-    step. The behavior policy is a softmax of `habit`, the evaluation policy one of `proposal`, both linear in x.
-    """
-
-    pull: Floats
-    effect: Floats
-    noise: Floats
-    weights: Floats
-    cost: Floats
-    habit: Floats
-    proposal: Floats
-    horizon: int
-    gamma: float
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return len(self.cost)
-
-    def probs(self, logits: Floats, x: Floats) -> Floats:
-        """Probabilities of a softmax policy, (n, n_actions)."""
-        return softmax(np.column_stack([x, np.ones(len(x))]) @ logits)
-
-    def step(self, x: Floats, action: np.ndarray, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Next vitals and the reward paid."""
-        following = x @ self.pull + self.effect[action] + self.noise * rng.normal(size=x.shape)
-        return following, np.tanh(following) @ self.weights - self.cost[action]
-
-    def rollout(self, x: Floats, logits: Floats, steps: int, rng: np.random.Generator) -> Floats:
-        """Discounted returns of a policy from these vitals on, over so many steps."""
-        total, discount = np.zeros(len(x)), 1.0
-        for _ in range(steps):
-            action = draw(self.probs(logits, x), rng)
-            x, reward = self.step(x, action, rng)
-            total += discount * reward
-            discount *= self.gamma
-        return total
-
-
-def softmax(logits: Floats) -> Floats:
-    """Probabilities from logits along the last axis."""
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
-
-
-def draw(probs: Floats, rng: np.random.Generator) -> np.ndarray:
-    """One action for each row of probabilities."""
-    return (rng.random((len(probs), 1)) > np.cumsum(probs, axis=1)[:, :-1]).sum(axis=1)
-
-
-def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    """A number between low and high, its logarithm uniform."""
-    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
-
-def discount(rng: np.random.Generator) -> float:
-    """A discount factor as people choose them."""
-    return float(rng.choice([1.0, 1.0, 0.99, 0.95, 0.9]))
 
 
 def candidate(rng: np.random.Generator, mdp: TabularMDP, behavior: Floats) -> Floats:
@@ -391,19 +328,7 @@ def queue(rng: np.random.Generator) -> World:
     return World(mdp, behavior, candidate(rng, mdp, behavior))
 
 
-def vitals(rng: np.random.Generator) -> Vitals:
-    """Patients with four to eight vitals: states are measurements, and no state recurs."""
-    n, n_actions, horizon = int(rng.integers(4, 9)), int(rng.integers(2, 5)), int(rng.integers(4, 11))
-    pull = rng.uniform(0.5, 0.9) * np.eye(n) + 0.1 * rng.normal(size=(n, n)) / np.sqrt(n)
-    weights = rng.normal(size=n) / np.sqrt(n)
-    effect = 0.4 * rng.normal(size=(n_actions, n))
-    effect[0] = 0.0
-    habit, proposal = (rng.uniform(0.2, 0.8) * rng.normal(size=(n + 1, n_actions)) for _ in range(2))
-    cost = np.append(0.0, rng.uniform(0.0, 0.1, size=n_actions - 1))
-    return Vitals(pull, effect, np.full(n, 0.3), weights, cost, habit, proposal, horizon, discount(rng))
-
-
-FAMILIES: dict[str, Callable[[np.random.Generator], World | Vitals]] = {
+FAMILIES: dict[str, Callable[[np.random.Generator], World | FeatureWorld]] = {
     "garnet": garnet,
     "ward": ward,
     "corridor": corridor,
@@ -415,6 +340,8 @@ FAMILIES: dict[str, Callable[[np.random.Generator], World | Vitals]] = {
     "sepsis": sepsis,
     "grid": grid,
     "queue": queue,
-    "vitals": vitals,
+    "vitals": FEATURE_FAMILIES["vitals"],
     "aliased": aliased,
+    # A place in this order is part of the seed: new families go to the end.
+    **{name: drawn for name, drawn in FEATURE_FAMILIES.items() if name != "vitals"},
 }

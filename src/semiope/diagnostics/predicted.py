@@ -40,7 +40,7 @@ def judge_inclusion(problem: Problem) -> Finding:
     found, name = problem.inclusion, "how questions were chosen"
     share = f"{found.asked:,} of {found.questions:,} questions that the policy needs were asked"
     rule = f"dependence on returns, in standard errors: {DEPENDS}"
-    if found.table is None:
+    if not found.estimated:
         known = "Inclusion probabilities are taken as they were written down" if found.origin == COLUMN else share
         return Finding(name, GREEN, f"{found.asked:,} of {found.questions:,}", "for information", f"{known}.")
     sure = _dependence(problem)

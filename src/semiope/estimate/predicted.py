@@ -17,7 +17,8 @@ f and h in proportion to 1 / A_L and 1 / A_A, the mean squares of what the model
 annotations: lambda = p A_L / A_A. Ratios are clipped at one, so that products over long episodes cannot grow; what is
 clipped off comes from annotations. lambda = 1 is pp-pdis; with lambda = 0 and pi_e = pi_b, the logs say it all.
 pi_b is counted within each fold of the model, so that both together count pi_e where this model is used. Of pairs about
-which nothing was ever asked, the logs have to tell: f = pi_e / pi_b, with pi_b of all episodes, as dr has it.
+which nothing was ever asked, the logs have to tell: f = pi_e / pi_b, with pi_b of all episodes, as dr has it. Where
+pi_b was fitted to features it may be wrong in its form, and lambda = 1.
 
 Angelopoulos et al. (2023) have the idea for means, Robins et al. (1994) for missing data.
 """
@@ -107,7 +108,9 @@ def division(problem: Problem) -> Division:
     behavior = problem.behavior_at_questions
     prob = problem.inclusion.prob
     # Predictions from outside are of actions not taken: only pp-pdis does not depend on what the model says of others.
-    if behavior is None or isinstance(problem.modelled.outcomes, WithPredictions):
+    # A behavior policy fitted to features may be wrong in its form: pp-pdis does without it.
+    fitted = problem.evidence.behavior.origin == "fitted"
+    if behavior is None or fitted or isinstance(problem.modelled.outcomes, WithPredictions):
         return Division(evaluation[0], evaluation[1] / prob, 1.0)
     never = problem.once(never_asked)
     by_logs = safe_ratio(evaluation[0], problem.evidence.behavior.lookup.taken(rows))

@@ -2,8 +2,8 @@
 
 Each episode's probabilities come from a classifier that saw other episodes only. They are calibrated by one number: p
 becomes proportional to p^s, with the s that makes the actions of other folds most likely (temperature scaling; Guo et
-al., 2017). At last each p leans on the share of its action in all logs as on one decision more, so that no action that
-was ever taken has probability 0.
+al., 2017). Before and after, each p leans on all actions alike as on one decision more: n decisions of other folds give
+(n p + 1 / n_actions) / (n + 1), so that no action that was ever taken has probability 0.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 
 from semiope._arrays import Floats, Integers, frozen
 from semiope._extras import need
+from semiope._options import check_count
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.data.labels import ABSENT
-from semiope.errors import OptionError, nearest
-from semiope.models.folds import FOLDS, deal, refuse_alone
+from semiope.errors import OptionError, SupportError, count, nearest
+from semiope.models.folds import FOLDS, deal
 from semiope.policies.array import ArrayPolicy, is_classifier
 
 CLASSIFIERS = ("logistic", "boosting")
@@ -52,7 +53,10 @@ class FittedBehavior:
 
     @property
     def probs(self) -> Floats:
-        """The probability of every action in every row, (n_rows, n_actions)."""
+        """The probability of every action in every row, (n_rows, n_actions), sorted by episode and step.
+
+        To `so.evaluate`, give `policy` or this object: an array goes by the rows of the table that was read.
+        """
         return self.policy.probs
 
     @cached_property
@@ -111,25 +115,41 @@ def fit_behavior(
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes, features=features)
     episodes = episodes if features is None else episodes.with_features(features)
     maker = read_classifier(classifier)
-    refuse_alone(episodes.n_episodes)
     x, rows = inputs_of(episodes), np.flatnonzero(episodes.action != ABSENT)
+    folds = _folds(episodes, check_count(folds, "folds", least=2))
     if not len(rows):
         raise OptionError("behavior: there is no decision in the episodes.")
     action, fold = episodes.action[rows].astype(np.int64), deal(episodes.n_episodes, folds)
     fold = np.repeat(fold, episodes.lengths)[rows]
-    n_folds, n_actions = int(fold.max()) + 1, len(episodes.actions)
+    n_actions = len(episodes.actions)
+    train = len(rows) - np.bincount(fold, minlength=folds)[fold]
     raw = np.zeros((len(rows), n_actions))
-    for k in range(n_folds):
+    for k in np.unique(fold):
         own = fold == k
         raw[own] = _predicted(maker, x[rows], action, own, n_actions)
-    found, exponents = _calibrated(raw, action, fold)
-    share = _shares(episodes)
-    train = len(rows) - np.bincount(fold, minlength=n_folds)[fold]
-    found = (found * train[:, None] + share) / (train[:, None] + 1)
+    found, exponents = _calibrated(_leaning(raw, train), action, fold, folds)
     probs = np.zeros((episodes.n_steps, n_actions))
-    probs[rows] = found
+    probs[rows] = _leaning(found, train)
     policy = ArrayPolicy(frozen(probs), episodes.actions, episodes.labels)
-    return FittedBehavior(policy, episodes, called(classifier), n_folds, exponents)
+    return FittedBehavior(policy, episodes, called(classifier), folds, exponents)
+
+
+def _folds(episodes: Episodes, asked: int) -> int:
+    """How many folds there are: those asked for; in a resample, which leaves episodes out, perhaps fewer."""
+    n = episodes.n_episodes
+    if n < (2 if episodes.is_resample else asked):
+        raise SupportError(
+            f"behavior: {count(n, 'episode')} cannot be dealt into {asked} folds, and a fitted behavior policy must "
+            "not see the episodes it is used for. Give more episodes, the behavior policy, or a column behavior_prob"
+            + ("." if n < 2 else "; or fewer folds: so.fit_behavior(..., folds=2).")
+        )
+    return min(n, asked)
+
+
+def _leaning(probs: Floats, n: Integers) -> Floats:
+    """Probabilities in rows with n decisions to learn from, with one more in which all actions were alike."""
+    found: Floats = (probs * n[:, None] + 1 / probs.shape[1]) / (n[:, None] + 1)
+    return found
 
 
 def read_classifier(given: Any) -> Any:
@@ -149,8 +169,17 @@ def read_classifier(given: Any) -> Any:
         pipeline = need("sklearn.pipeline", "models", "A fitted behavior policy")
         return pipeline.make_pipeline(scaled, linear.LogisticRegression(max_iter=1000))
     need("sklearn.base", "models", "A fitted behavior policy")
+    if isinstance(given, type):
+        raise OptionError(f"behavior: {given.__name__} is a class. Give an object of it: {given.__name__}().")
+    if not is_classifier(given):
+        raise OptionError(
+            f"behavior: a {type(given).__name__} gives no probabilities (predict_proba). Use another one."
+        )
     if not is_unfitted(given):
-        raise OptionError(f"behavior: a {type(given).__name__} is no classifier that could be fitted.")
+        raise OptionError(
+            f"behavior: the {type(given).__name__} is fitted already. Give one that is not (sklearn.base.clone), or "
+            "give it to so.evaluate as the behavior policy."
+        )
     return given
 
 
@@ -188,19 +217,23 @@ def _predicted(maker: Any, x: Floats, action: Integers, own: Any, n_actions: int
         predicted = np.asarray(fitted.predict_proba(x[own]), dtype=np.float64)
         found[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
     except Exception as error:
-        raise OptionError(f"behavior: the classifier {maker!r} failed: {error}") from error
+        raise OptionError(
+            f"behavior: the classifier {type(maker).__name__} failed: {type(error).__name__}: "
+            f"{' '.join(str(error).split())[:300]}"
+        ) from error
     if not np.isfinite(found).all() or (found < 0).any() or (np.abs(found.sum(axis=1) - 1) > 1e-4).any():
-        raise OptionError(f"behavior: the classifier {maker!r} predicts no probabilities. Use another one.")
+        raise OptionError(
+            f"behavior: the classifier {type(maker).__name__} predicts no probabilities. Use another one."
+        )
     return found
 
 
-def _calibrated(probs: Floats, action: Integers, fold: Integers) -> tuple[Floats, Floats]:
+def _calibrated(probs: Floats, action: Integers, fold: Integers, folds: int) -> tuple[Floats, Floats]:
     """Probabilities to the power at which actions of the other folds are most likely, one power a fold."""
     from scipy.optimize import minimize_scalar
 
-    tiny = 1e-12
-    logs = np.log(np.maximum(probs, tiny))
-    exponents = np.ones(int(fold.max()) + 1)
+    logs = np.log(probs)
+    exponents = np.ones(folds)
     found = np.empty_like(probs)
     for k in range(len(exponents)):
         others = fold != k

@@ -28,8 +28,8 @@ from semiope.models.study import Corrected, Study, following
 from semiope.models.variance_components import Posterior, fit, solve
 
 ROWS_AT_ONCE = 1 << 13
-# Rounds in which variances of annotators' noise and offsets are found.
-ROUNDS = 8
+# Rounds in which the noise of each annotator is found; rounds for variances of blocks in the first, and in each other.
+ROUNDS, FIRST, FURTHER = 8, 12, 3
 SETTLED = 1e-6
 
 
@@ -161,7 +161,7 @@ def _evaluated(known: _Known, fold: int, rounds: int) -> Floats:
         if posterior is None or not k & (k - 1) or k == rounds:
             square = float(sums.rr + 2 * sums.nr @ weights + weights @ sums.nn @ weights)
             start = None if posterior is None else (posterior.blocks, posterior.noise)
-            posterior = fit(sums.xx, cross, square, n, blocks, start)
+            posterior = fit(sums.xx, cross, square, n, blocks, start, FIRST if posterior is None else FURTHER)
             weights = posterior.mean
         else:
             weights = solve(sums.xx, cross, blocks, posterior.blocks, posterior.noise)
@@ -202,7 +202,8 @@ def _annotated(x: Floats, y: Floats, blocks: Integers, annotator: Integers, scal
         weighted = x * weight[:, None]
         start = None if posterior is None else (posterior.blocks, posterior.noise)
         square = float(weight @ y**2)
-        posterior = fit(x.T @ weighted, weighted.T @ y, square, float(len(y)), blocks, start)
+        rounds = FIRST if posterior is None else FURTHER
+        posterior = fit(x.T @ weighted, weighted.T @ y, square, float(len(y)), blocks, start, rounds)
         squares = (y - x @ posterior.mean) ** 2 / scale
         overall = float(squares.sum()) / len(y)
         if not several or not overall > 0:

@@ -95,6 +95,8 @@ def matrix(episodes: Episodes, features: Sequence[str]) -> Floats:
     """The features of each row, (n_rows, n_features)."""
     names = list(features)
     known = [] if episodes.extra is None else episodes.extra.column_names
+    if episodes.features is not None and episodes.features.columns == tuple(names):
+        return episodes.features.matrix
     if not names:
         raise OptionError(f"model: no features named. The episodes have the further columns: {', '.join(known)}.")
     columns = []

@@ -14,7 +14,7 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 
 ROUNDS = 12
-# Variances that change by less than this share are found.
+# Variances are found when no block explains more or less than before, by this share of y.
 SETTLED = 1e-3
 # Of variances, relative to the largest: less is nothing.
 LEAST = 1e-10
@@ -63,8 +63,8 @@ def fit(
         left = square - 2 * float(found.mean @ cross) + float(found.mean @ gram @ found.mean)
         noise = max(left / max(n - float(number.sum()), 1.0), LEAST * size)
         found = _solve(gram, cross, square, n, blocks, variances, noise)
-        change = np.abs(variances - before)[1:] <= SETTLED * before[1:]
-        if change.all() and abs(noise - was) <= SETTLED * was:
+        change = float(np.max(np.abs(variances - before)[1:] * diagonal[1:], initial=0.0))
+        if change <= SETTLED * size and abs(noise - was) <= SETTLED * was:
             break
     return found
 

@@ -149,7 +149,9 @@ def _by_logs(problem: Problem, estimate: Estimate) -> Rival | None:
     if apart is None:
         return None
     degrees = degrees_of_freedom(alone.values - alone.unshrunk)
-    return Rival("logs alone", alone.unshrunk, alone.over_episodes, degrees, apart, error, True)
+    # A behavior policy that was fitted may be wrong in its form: then a difference shows no bias.
+    shows = problem.evidence.behavior.origin != "fitted"
+    return Rival("logs alone", alone.unshrunk, alone.over_episodes, degrees, apart, error, shows)
 
 
 def _by_model(problem: Problem, estimate: Estimate) -> Rival | None:

@@ -6,6 +6,7 @@ action asked about. Which of these matter, and how far the shares of strata are 
 several stratifications, and of shares shrunk towards the overall one as by M more questions, the one is taken that
 predicts best which questions of other episodes were asked. Shares of strata come from other folds, so that an episode's
 own questions do not make themselves likely; the overall share is that of all, since other folds may have no question.
+Where there are features, a logistic regression on them competes with the stratifications (`inclusion_regression.py`).
 
 What is assumed then: within a stratum, whether a question was asked does not depend on what its annotation says.
 """
@@ -21,6 +22,7 @@ from semiope._arrays import Booleans, Floats, Integers
 from semiope.data.labels import ABSENT
 from semiope.data.logbook import Logbook
 from semiope.policies.lookup import BoundPolicy
+from semiope.weights.inclusion_regression import InclusionRegression, Sample, fit_regression
 
 COLUMN, ESTIMATED = "column inclusion_prob", "estimated"
 # Shares of strata are shrunk as by so many questions: a grid fine enough that a finer one changes nothing.
@@ -41,9 +43,9 @@ class Inclusion(NamedTuple):
     """How likely each aligned annotation's question was to be asked, and what that rests on.
 
     `strata` are what the estimates depend on, and `table` the probability of each stratum by fold, (n_folds, n_strata);
-    None if nothing was estimated. `asked` and `questions` count those that the policy may need; `never` flags pairs,
-    (n_states, n_actions), about which nothing was asked though it could have been; all pairs
-    if nothing was asked at all.
+    None if nothing was estimated, or by a `regression` on features. `asked` and `questions` count those that the policy
+    may need; `never` flags pairs, (n_states, n_actions), about which nothing was asked though it could have been; all
+    pairs if nothing was asked at all.
     """
 
     prob: Floats
@@ -53,12 +55,20 @@ class Inclusion(NamedTuple):
     never: Booleans
     strata: tuple[str, ...] = ()
     table: Floats | None = None
+    regression: InclusionRegression | None = None
+
+    @property
+    def estimated(self) -> bool:
+        """Whether probabilities were estimated from which questions were asked."""
+        return self.table is not None or self.regression is not None
 
     @property
     def words(self) -> str:
         """What the probabilities are taken to depend on."""
         if self.origin == COLUMN:
             return "as written down in inclusion_prob"
+        if self.regression is not None:
+            return "the features, the step, the action taken and the action asked about"
         if self.table is None:
             return "1, since everything was asked"
         names = {"taken": "the action taken", "action": "the action asked about"}
@@ -99,8 +109,38 @@ def inclusion(logbook: Logbook, evaluation: BoundPolicy, fold: Integers) -> Incl
     if n_asked >= n:  # everything was asked
         return Inclusion(prob, ESTIMATED, n_asked, n, never)
     strata, table = tables.best(asked)
+    regression = _regression(tables, evaluation, asked, strata, table)
+    if regression is not None:
+        prob[needed] = regression.prob(asked.fold, annotations.row[needed], asked.taken, asked.action)
+        return Inclusion(prob, ESTIMATED, n_asked, n, never, regression=regression)
     prob[needed] = table[asked.fold, tables.stratum(asked, strata)]
     return Inclusion(prob, ESTIMATED, n_asked, n, never, strata, table)
+
+
+def _regression(
+    tables: _Tables, evaluation: BoundPolicy, asked: Questions, strata: tuple[str, ...], table: Floats
+) -> InclusionRegression | None:
+    """A regression on features, if it predicts better than strata which questions of other episodes were asked."""
+    episodes, n_actions = tables.logbook.episodes, len(tables.logbook.actions)
+    if episodes.features is None:
+        return None
+    inputs = np.column_stack([episodes.features.matrix, episodes.step]) if episodes.step.any() else None
+    inputs = episodes.features.matrix if inputs is None else inputs
+    annotations = tables.logbook.annotations
+    keys = annotations.row.astype(np.int64) * n_actions + annotations.action
+    sample = Sample(tables.total)
+    for row, questions in tables.needed(evaluation):
+        was = np.isin(row * n_actions + questions.action, keys, assume_unique=True).astype(np.int64)
+        sample.add(questions.fold, row, questions.taken, questions.action, was)
+    found = fit_regression(inputs, n_actions, tables.n_folds, sample)
+    # Both are judged by the questions that the regression was fitted to, each by other folds.
+    fold, row, taken, action, was = sample.columns()
+    by_strata = table[fold, tables.stratum(tables.at(row, action), strata)]
+    fits = [
+        _fit(prob, was.astype(np.float64), np.ones(len(was)))
+        for prob in (found.prob(fold, row, taken, action), by_strata)
+    ]
+    return found if fits[0] > fits[1] + 1e-9 * abs(fits[1]) else None
 
 
 class Questioning(NamedTuple):
@@ -153,10 +193,13 @@ def questioning(logbook: Logbook, evaluation: BoundPolicy, fold: Integers) -> Qu
 
 def expected_per_row(found: Inclusion, logbook: Logbook, evaluation: BoundPolicy, fold: Integers) -> Floats:
     """How many of the questions that the policy needs were to be expected at each row, by the probabilities found."""
-    assert found.table is not None
     tables, expected = _Tables(logbook, fold), np.zeros(logbook.episodes.n_steps)
     for row, questions in tables.needed(evaluation):
-        prob = found.table[questions.fold, tables.stratum(questions, found.strata)]
+        if found.regression is not None:
+            prob = found.regression.prob(questions.fold, row, questions.taken, questions.action)
+        else:
+            assert found.table is not None
+            prob = found.table[questions.fold, tables.stratum(questions, found.strata)]
         expected += np.bincount(row, weights=prob, minlength=len(expected))
     return expected
 
@@ -188,7 +231,7 @@ class _Tables:
             needed = evaluation.at(rows) > 0
             needed[np.arange(len(rows)), episodes.action[rows]] = False
             place, action = np.nonzero(needed)
-            yield rows[place], self._at(rows[place], action)
+            yield rows[place], self.at(rows[place], action)
 
     def count(self, evaluation: BoundPolicy) -> None:
         """Count all of these."""
@@ -201,9 +244,10 @@ class _Tables:
     def of_annotations(self, needed: Booleans) -> Questions:
         """The questions that were asked and that the policy needs."""
         annotations = self.logbook.annotations
-        return self._at(annotations.row[needed], annotations.action[needed])
+        return self.at(annotations.row[needed], annotations.action[needed])
 
-    def _at(self, row: Integers, action: Integers) -> Questions:
+    def at(self, row: Integers, action: Integers) -> Questions:
+        """Questions about these actions in these rows."""
         episodes = self.logbook.episodes
         columns = (self.fold_of_row[row], episodes.step[row], episodes.state[row], episodes.action[row], action)
         return Questions(*(column.astype(np.int64) for column in columns))

@@ -1,0 +1,100 @@
+"""Inclusion probabilities by a logistic regression on features, the step, the action taken and the action asked about.
+
+Coefficients of standardized inputs have a standard normal prior. For each fold they are fitted to questions of the
+others, of which some are drawn where there are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from semiope._arrays import Booleans, Floats, Integers
+from semiope._random import generator
+
+# Questions that a regression is fitted to, at most.
+MOST_QUESTIONS = 100_000
+# Steps of Newton's method, and the change of a coefficient below which they end.
+STEPS, SETTLED = 25, 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class InclusionRegression:
+    """`weights` are those of each fold, (n_folds, n_columns), for inputs less `center`, over `scale`."""
+
+    inputs: Floats
+    center: Floats
+    scale: Floats
+    n_actions: int
+    weights: Floats
+
+    def prob(self, fold: Integers, row: Integers, taken: Integers, action: Integers) -> Floats:
+        """The inclusion probability of each question."""
+        x = self.columns(row, taken, action)
+        found = np.empty(len(row))
+        for k in range(len(self.weights)):
+            own = fold == k
+            found[own] = _logistic(x[own] @ self.weights[k])
+        return found
+
+    def columns(self, row: Integers, taken: Integers, action: Integers) -> Floats:
+        """Columns of the regression."""
+        z = (self.inputs[row] - self.center) / self.scale
+        which = np.eye(self.n_actions)
+        return np.hstack([np.ones((len(row), 1)), z, which[taken], which[action]])
+
+
+class Sample:
+    """Questions that a regression is fitted to: all, or some of them drawn at random."""
+
+    def __init__(self, total: int) -> None:
+        self.share, self.rng = min(1.0, MOST_QUESTIONS / max(total, 1)), generator(0)
+        self.parts: list[tuple[Integers, ...]] = []
+
+    def add(self, *columns: Integers) -> None:
+        """Draw from some questions: fold, row, action taken, action asked about, and whether it was asked."""
+        kept = self.rng.random(len(columns[0])) < self.share
+        self.parts.append(tuple(column[kept] for column in columns))
+
+    def columns(self) -> list[Integers]:
+        """The columns of what was drawn."""
+        return [np.concatenate(column) for column in zip(*self.parts, strict=True)]
+
+
+def fit_regression(inputs: Floats, n_actions: int, n_folds: int, sample: Sample) -> InclusionRegression:
+    """Fit a regression for each fold to the questions of the others."""
+    fold, row, taken, action, asked = sample.columns()
+    scale = inputs.std(axis=0)
+    center, scale = inputs.mean(axis=0), np.where(scale > 0, scale, 1.0)
+    plain = InclusionRegression(inputs, center, scale, n_actions, np.zeros((n_folds, 0)))
+    x, y = plain.columns(row, taken, action), asked.astype(np.float64)
+    others: Iterable[Booleans] = (fold != k if n_folds > 1 else fold == k for k in range(n_folds))
+    weights = np.array([_fit(x[train], y[train]) for train in others])
+    return InclusionRegression(inputs, center, scale, n_actions, weights)
+
+
+def _fit(x: Floats, y: Floats) -> Floats:
+    """Weights by Newton's method; all but the intercept have a standard normal prior."""
+    prior = np.ones(x.shape[1])
+    prior[0] = 0.0
+    share = (y.sum() + 0.5) / (len(y) + 1)
+    weights = np.zeros(x.shape[1])
+    weights[0] = np.log(share / (1 - share))
+    for _ in range(STEPS):
+        p = _logistic(x @ weights)
+        slope = x.T @ (y - p) - prior * weights
+        curve = (x * (p * (1 - p))[:, None]).T @ x + np.diag(prior + 1e-9)
+        step = np.linalg.solve(curve, slope)
+        # Half steps at most of size 3: far from the solution, whole ones may overshoot.
+        step *= min(1.0, 3.0 / max(float(np.abs(step).max()), 1e-300))
+        weights = weights + step
+        if float(np.abs(step).max()) < SETTLED:
+            break
+    return weights
+
+
+def _logistic(x: Floats) -> Floats:
+    found: Floats = 1 / (1 + np.exp(-np.clip(x, -500, 500)))
+    return found
