@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import time
@@ -211,6 +212,7 @@ def examine(family: str, seed: int, parts: Iterable[str]) -> list[Row]:
 
 def _one_thread() -> None:
     """Let linear algebra have one thread in each process: there are as many processes as cores."""
+    importlib.import_module("scipy.linalg")  # has threads of its own, once it is there
     threadpool_limits(limits=1)
 
 

@@ -151,10 +151,10 @@ def test_gaps_in_features() -> None:
         )  # fmt: skip
 
 
-def test_features_without_a_regression() -> None:
+def test_features_make_up_the_state_whatever_the_model() -> None:
     patients = Patients(20, seed=1)
-    with pytest.raises(so.OptionError, match="they go with a model by name"):
-        so.evaluate(patients.episodes, patients.policy, estimators=["is"], features="x")
+    plain = so.evaluate(patients.episodes, patients.policy, estimators=["is"])["is"].value
+    assert so.evaluate(patients.episodes, patients.policy, estimators=["is"], features="x")["is"].value == plain
 
 
 def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import typer
 from semiope.cli.app import app
 from semiope.cli.files import answers as answers_of
 from semiope.cli.files import check_targets, named, write
-from semiope.errors import SchemaError, quietly
+from semiope.errors import OptionError, SchemaError, quietly
 
 if TYPE_CHECKING:
     from semiope.pipeline import Results
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 def evaluate(
     episodes: Annotated[str, typer.Argument(help="Logged episodes: Parquet, CSV, Feather, or a folder of parts.")],
     policy: Annotated[
-        list[str], typer.Option(metavar="[NAME=]FILE", help="Policy to evaluate; may be given several times.")
+        list[str],
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Policy to evaluate: a table by state or by episode and step, or with --features an .onnx file; may "
+            "be given several times.",
+        ),
     ],
     annotations: Annotated[
         list[str] | None,
@@ -32,8 +37,9 @@ def evaluate(
     behavior: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE|count",
-            help="Behaviour policy. Default: the column behavior_prob if there, else counted from the logs.",
+            metavar="FILE|count|logistic|boosting",
+            help="Behavior policy: a file, counted by state, or fitted to --features. Default: the column "
+            "behavior_prob if there, else counted; logistic, if there are features and no states.",
         ),
     ] = None,
     cell: Annotated[
@@ -64,8 +70,12 @@ def evaluate(
         ),
     ] = "auto",
     features: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Columns of the episodes that a model by regression uses.")
+        str | None, typer.Option(metavar="A,B,C", help="Columns of the episodes that make up the state.")
     ] = None,
+    impute: Annotated[
+        bool,
+        typer.Option("--impute", help="Fill gaps in features: with the median, and a feature that flags them."),
+    ] = False,
     predictions: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="What another model predicts an annotator would say, for most questions."),
@@ -108,6 +118,8 @@ def evaluate(
     check_alpha(alpha)
     check_method(ci)
     generator(seed)
+    if impute and features is None:
+        raise OptionError("--impute: gaps are filled in features, and none are named. Name them: --features A,B,C.")
     policies = named(policy)
     answers = answers_of(annotations or [], policies)
     inputs = [episodes, *policies.values(), behavior, weights, model, predictions]
@@ -115,8 +127,8 @@ def evaluate(
     with DelayedProgress() as progress:
         results = _evaluate(
             episodes, policies, annotations=answers, behavior=behavior, cell=cell, estimators=estimators,
-            weights=weights, repair=repair, model=model, features=features, predictions=predictions, means=means,
-            plan=plan, gamma=gamma, progress=progress,
+            weights=weights, repair=repair, model=model, features=features, impute=impute, predictions=predictions,
+            means=means, plan=plan, gamma=gamma, progress=progress,
         )  # fmt: skip
         rehearsals = [so.rehearse(one, alpha=alpha, seed=seed) for one in results.values()] if rehearse else []
         content = document(results, alpha=alpha, ci=ci, seed=seed)
@@ -132,14 +144,22 @@ def evaluate(
 
 
 def _evaluate(
-    episodes: str, policies: dict[str, str], annotations: list[str] | dict[str, str] | None, **options: Any
+    episodes: str,
+    policies: dict[str, str],
+    annotations: list[str] | dict[str, str] | None,
+    features: str | None,
+    impute: bool,
+    **options: Any,
 ) -> dict[str, Results]:
     import semiope as so
     from semiope.data.annotations import read_together
 
     with quietly():
         given = read_together(annotations) if isinstance(annotations, list) else annotations
-        results: dict[str, Results] = so.evaluate(episodes, policies, annotations=given, **options)
+        logs: Any = episodes
+        if features is not None:
+            logs = so.read_episodes(episodes, features=features, missing="impute" if impute else "refuse")
+        results: dict[str, Results] = so.evaluate(logs, policies, annotations=given, **options)
     if next(iter(results.values())).settings["episodes"] == 1:
         raise SchemaError(
             "episodes: there is only one episode, and a standard error needs at least two. "

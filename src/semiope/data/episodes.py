@@ -15,8 +15,8 @@ from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
 from semiope.data.features import Features, names_of, read_features
 from semiope.data.labels import ABSENT, Vocabulary
-from semiope.data.schema import Columns, is_number
-from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows, with_columns
+from semiope.data.schema import Columns, is_number, not_a_number
+from semiope.data.tables import FROM_TEXT, ArrowTable, from_columns, read_table, take_rows, with_columns
 from semiope.errors import SHOWN, SchemaError, count, nearest
 
 REQUIRED = ("episode", "step", "state", "action", "reward")
@@ -31,7 +31,7 @@ class Episodes(ArrowTable):
     Rows `offsets[i]` to `offsets[i + 1]` are episode i. `state` and `action` are ids into the vocabularies `states` and
     `actions`; an action of -1 is an observation without a decision: its reward counts, its ratio is one. Where the
     state is given by `features` alone, `states` has a single word and `has_states` is False. `order` is the row of the
-    table read that each row comes from; None: as they were.
+    table read that each row comes from; None: as they were. `is_resample`: drawn from other episodes, not logged so.
     """
 
     labels: Vocabulary
@@ -46,6 +46,7 @@ class Episodes(ArrowTable):
     features: Features | None = None
     has_states: bool = True
     order: Integers | None = None
+    is_resample: bool = False
 
     @classmethod
     def from_arrow(
@@ -103,18 +104,18 @@ class Episodes(ArrowTable):
     @classmethod
     def from_arrays(
         cls, *, episode: Any, step: Any, action: Any, reward: Any, state: Any = None, behavior_prob: Any = None,
-        features: Any = None,
+        features: Any = None, missing: Any = "refuse",
     ) -> Episodes:  # fmt: skip
         """Build from sequences of equal length, one element a step; masked or -1 actions mean "no decision".
 
-        `features` is a mapping of columns by name, or an array (n_steps, n_features), whose columns are called x0, x1
-        and so on; `state` is not needed then.
+        `features` is a data frame, a mapping of columns by name, or an array (n_steps, n_features), whose columns are
+        called x0, x1 and so on; `state` is not needed then. `missing` is as for `read_episodes`.
         """
         measured = _by_name(features)
         columns = {"episode": episode, "step": step, "state": state, "action": without_sentinels(action)}
         columns |= {"reward": reward, "behavior_prob": behavior_prob, **measured}
         given = {name: column for name, column in columns.items() if column is not None}
-        return cls.from_arrow(from_columns(given, "episodes"), features=list(measured) or None)
+        return cls.from_arrow(from_columns(given, "episodes"), features=list(measured) or None, missing=missing)
 
     @classmethod
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
@@ -245,7 +246,8 @@ def read_episodes(source: Any, *, features: Sequence[str] | str | None = None, m
         Names of columns that make up the state: numbers, booleans, or words, which are taken as categories. A column
         `state` is not needed then.
     missing
-        What to do where a number is missing: "refuse", or "impute": fill in the median, and add a column that flags it.
+        What to do where one is missing: "refuse", or "impute": fill in the median, and add a column that flags it;
+        where a word is missing, that is a category of its own.
 
     Examples
     --------
@@ -274,12 +276,18 @@ def _suggest_features(table: pa.Table, name: str, required: Sequence[str]) -> No
 
 
 def _refuse_continuous(columns: Columns) -> None:
-    """Fail where actions are numbers with fractions: doses, for instance."""
-    kind = columns.table.schema.field("action").type
-    if not pa.types.is_floating(kind):
+    """Fail where actions are numbers with fractions: doses, for instance. Text files do not tell 0.5 from "0.5"."""
+    field = columns.table.schema.field("action")
+    values = columns.plain("action")
+    if (field.metadata or {}) == FROM_TEXT and pa.types.is_string(values.type):
+        words = [word for word in values.unique().to_pylist() if word is not None]
+        if any(not_a_number(word) for word in words):
+            return
+        values = values.cast(pa.float64())
+    if not pa.types.is_floating(values.type):
         return
-    values = columns.table.column("action").cast(pa.float64()).to_numpy()
-    fractions = np.isfinite(values) & (values != np.floor(np.where(np.isfinite(values), values, 0.0)))
+    numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    fractions = np.isfinite(numbers) & (numbers != np.floor(np.where(np.isfinite(numbers), numbers, 0.0)))
     if fractions.any():
         columns.fail(
             "action", "is a number with a fraction", fractions,
@@ -292,11 +300,22 @@ def _by_name(features: Any) -> dict[str, Any]:
     if features is None:
         return {}
     if isinstance(features, Mapping):
-        return dict(features)
-    array = np.asarray(features)
-    if array.ndim != 2:
-        raise SchemaError(f"features: an array of shape {array.shape}; give (n_steps, n_features), or columns by name.")
-    return {f"x{k}": array[:, k] for k in range(array.shape[1])}
+        found = dict(features)
+    elif hasattr(features, "__arrow_c_stream__"):
+        table = read_table(features, "features")
+        found = {name: table.column(name) for name in table.column_names}
+    else:
+        array = np.asarray(features)
+        if array.ndim != 2:
+            raise SchemaError(
+                f"features: an array of shape {array.shape}; give (n_steps, n_features), or columns by name."
+            )
+        found = {f"x{k}": array[:, k] for k in range(array.shape[1])}
+    for name in found:
+        if name in (*REQUIRED, "behavior_prob"):
+            raise SchemaError(f"features: {name!r} is an argument of its own. Leave it out, or call it otherwise.")
+    names_of(list(found))
+    return found
 
 
 def _imputed(parts: Sequence[Episodes]) -> bool:
@@ -311,6 +330,11 @@ def without_sentinels(action: Any) -> Any:
         array = np.ma.asarray(action)
     except ValueError:
         return action
+    if array.ndim > 1:
+        raise SchemaError(
+            f"episodes: the actions have shape {array.shape}, and each row has one. Actions that are vectors are not "
+            "supported: give each combination a label of its own."
+        )
     if array.dtype == object:
         return [
             None if mask or _is_sentinel(x) else x

@@ -51,6 +51,7 @@ class Resample:
             extra=None if source.extra is None else take_rows(source.extra, rows),
             features=None if source.features is None else source.features.rows(rows),
             order=None,
+            is_resample=True,
         )
 
     def annotations(self, given: Annotations | None) -> Annotations | None:

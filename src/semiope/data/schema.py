@@ -47,6 +47,10 @@ class Columns:
     def __contains__(self, column: str) -> bool:
         return column in self.table.column_names
 
+    def plain(self, column: str) -> pa.Array:
+        """Return a column as one array without dictionary encoding."""
+        return _plain(self.table.column(column))
+
     def encode(self, column: str, *, nullable: bool = False) -> tuple[Integers, Vocabulary]:
         """Return a column of labels as ids, and their vocabulary."""
         ids, vocabulary = encode(self.labels(column, nullable=nullable))

@@ -2,12 +2,14 @@
 
 Q(x, a) is taken to be linear in
 
-    shared      1, each input, a curve in each (linear splines with knots at quantiles), products of pairs of inputs
+    shared      1, each input, a curve in each (linear splines with knots at quantiles), products of pairs of inputs,
+                of inputs with the curve of the step, and of their curves with the step: effects may change with the
+                time that is left
     by action   an intercept for each action, and the same terms times "the action is a", as far as size allows
 
-Inputs are the features and, if there are several, the step: it says how much time is left as well. They are
-standardized, and values beyond their outer quantiles count as these, so that one outlier does not bend a curve. Terms
-of a kind form a block, with one prior variance each (`variance_components.py`): what does not matter is shrunk away.
+Inputs are the features and, if there are several, the step, which comes last. They are standardized, and values beyond
+their outer quantiles count as these, so that one outlier does not bend a curve. Terms of a kind form a block, with one
+prior variance each (`variance_components.py`): what does not matter is shrunk away.
 """
 
 from __future__ import annotations
@@ -23,53 +25,58 @@ from semiope._arrays import Floats, Integers
 OUTER = 0.005
 # Knots of curves lie at these quantiles.
 KNOTS = (0.2, 0.4, 0.6, 0.8)
-# At most so many columns of a regression: pairs by action, then curves by action, then pairs and curves are left out.
+# At most so many columns of a regression; these are left out, in this order, until they are few enough.
 MOST_COLUMNS = 600
+LEFT_OUT = (
+    ("by action", "pair"), ("by action", "time"), ("by action", "curve"), ("shared", "pair"), ("shared", "time"),
+    ("shared", "curve"), ("by action", "linear"),
+)  # fmt: skip
+KINDS = ("linear", "curve", "pair", "time")
 
 
 class Inputs(NamedTuple):
-    """How inputs are standardized: their limits, means and standard deviations, and the knots of those with a curve."""
+    """How inputs are standardized: their limits, means and standard deviations; and the knots of the curve of each."""
 
     low: Floats
     high: Floats
     mean: Floats
     std: Floats
-    curved: Integers
-    knots: Floats
+    knots: list[Floats]
 
 
 class Basis:
     """Terms of a regression of n_actions actions on some inputs.
 
-    `blocks` gives the block of each column; block 0, the intercept, has no prior.
+    `blocks` gives the block of each column; block 0, the intercept, has no prior. `timed`: the last input is the step.
     """
 
-    def __init__(self, x: Floats, n_actions: int) -> None:
+    def __init__(self, x: Floats, n_actions: int, *, timed: bool = False) -> None:
         self.inputs, self.n_actions = _inputs(x), n_actions
-        n, curves = x.shape[1], self.inputs.knots.size
-        pairs = list(combinations(range(n), 2))
-        sizes = {"linear": n, "curve": curves, "pair": len(pairs)}
-        self.shared, self.by_action = ["linear", "curve", "pair"], ["linear", "curve", "pair"]
-        for where, what in (
-            (self.by_action, "pair"), (self.by_action, "curve"), (self.shared, "pair"), (self.shared, "curve"),
-            (self.by_action, "linear"),
-        ):  # fmt: skip
-            if _width(self.shared, self.by_action, sizes, n_actions) > MOST_COLUMNS:
-                where.remove(what)
-        used = "pair" in self.shared
-        self.pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2) if used else np.zeros((0, 2), dtype=np.int64)
-        self.scale = np.ones(n + curves + len(self.pairs))
-        some = self._terms(x)
-        self.center = some.mean(axis=0)
-        spread = some.std(axis=0)
-        self.scale = np.where(spread > 0, spread, 1.0)
-        kinds = ["linear"] * n + ["curve"] * curves + ["pair"] * len(self.pairs)
-        self._kept = np.flatnonzero([kind in self.shared for kind in kinds])
-        self._own = np.flatnonzero([kind in self.by_action for kind in kinds])
-        of_shared = [1 + self.shared.index(kinds[k]) for k in self._kept]
-        first = 1 + len(self.shared)
-        of_action = [first, *(first + 1 + self.by_action.index(kinds[k]) for k in self._own)]
-        self.blocks = np.array([0, *of_shared, *np.tile(of_action, n_actions)])
+        n = x.shape[1]
+        pairs = np.array(list(combinations(range(n), 2)), dtype=np.int64).reshape(-1, 2)
+        of_step = len(self.inputs.knots[-1]) if timed else 0
+        sizes = {
+            "linear": n, "curve": sum(map(len, self.inputs.knots)), "pair": len(pairs),
+            "time": (n - 1) * of_step + sum(map(len, self.inputs.knots[:-1])) if of_step else 0,
+        }  # fmt: skip
+        used = {"shared": list(KINDS), "by action": list(KINDS)}
+        for where, what in LEFT_OUT:
+            width = [sum(sizes[kind] for kind in used[one]) for one in ("shared", "by action")]
+            if 1 + width[0] + n_actions * (1 + width[1]) > MOST_COLUMNS:
+                used[where].remove(what)
+        self.pairs = pairs if "pair" in used["shared"] else pairs[:0]
+        self.n_timed = of_step if "time" in used["shared"] else 0
+        n_time = sizes["time"] if self.n_timed else 0
+        kinds = np.repeat(KINDS, [n, sizes["curve"], len(self.pairs), n_time])
+        terms = self._terms(x)
+        spread = terms.std(axis=0)
+        self.center, self.scale = terms.mean(axis=0), np.where(spread > 0, spread, 1.0)
+        self._shared, self._own = (np.flatnonzero(np.isin(kinds, used[one])) for one in ("shared", "by action"))
+        number = {kind: k for k, kind in enumerate(KINDS)}
+        of_shared = [1 + number[kind] for kind in kinds[self._shared]]
+        first = 1 + len(KINDS)
+        of_action = [first, *(first + 1 + number[kind] for kind in kinds[self._own])]
+        self.blocks = np.unique([0, *of_shared, *np.tile(of_action, n_actions)], return_inverse=True)[1].ravel()
 
     @property
     def n_columns(self) -> int:
@@ -80,7 +87,7 @@ class Basis:
         """Shared terms and terms that come by action, for these inputs."""
         terms = (self._terms(x) - self.center) / self.scale
         one = np.ones((len(x), 1))
-        return np.hstack([one, terms[:, self._kept]]), np.hstack([one, terms[:, self._own]])
+        return np.hstack([one, terms[:, self._shared]]), np.hstack([one, terms[:, self._own]])
 
     def taken(self, parts: tuple[Floats, Floats], action: Integers) -> Floats:
         """Columns for one action in each row."""
@@ -106,12 +113,14 @@ class Basis:
         return found
 
     def _terms(self, x: Floats) -> Floats:
-        """Standardized inputs, their curves and pairs."""
+        """Standardized inputs, their curves, pairs of them, and their products with the curve of the step."""
         known = self.inputs
         z = (np.clip(x, known.low, known.high) - known.mean) / known.std
-        curves = [np.maximum(z[:, [k]] - at, 0.0) for k, at in zip(known.curved, known.knots, strict=True)]
+        curves = [np.maximum(z[:, [k]] - at, 0.0) for k, at in enumerate(known.knots)]
         products = z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]
-        return np.hstack([z, *curves, products])
+        timed = [z[:, :-1] * curves[-1][:, [k]] for k in range(self.n_timed)]
+        timed += [curve * z[:, [-1]] for curve in curves[:-1]] if self.n_timed else []
+        return np.hstack([z, *curves, products, *timed])
 
 
 def _inputs(x: Floats) -> Inputs:
@@ -122,13 +131,14 @@ def _inputs(x: Floats) -> Inputs:
     cut = np.clip(x, low, high)
     mean, std = cut.mean(axis=0), cut.std(axis=0)
     std = np.where(std > 0, std, 1.0)
-    z = (cut - mean) / std
-    knots = np.quantile(z, KNOTS, axis=0).T
-    # An input of a few values has fewer knots apart than quantiles, and no curve.
-    apart = (np.diff(np.column_stack([z.min(axis=0), knots, z.max(axis=0)]), axis=1) > 1e-9).all(axis=1)
-    curved = np.flatnonzero(apart)
-    return Inputs(low, high, mean, std, curved, knots[curved])
+    return Inputs(low, high, mean, std, [_knots(column) for column in ((cut - mean) / std).T])
 
 
-def _width(shared: list[str], by_action: list[str], sizes: dict[str, int], n_actions: int) -> int:
-    return 1 + sum(sizes[k] for k in shared) + n_actions * (1 + sum(sizes[k] for k in by_action))
+def _knots(z: Floats) -> Floats:
+    """Quantiles that are apart; if there are few values, all but the first and the last."""
+    values = np.unique(z)
+    inner: Floats = values[1:-1]
+    if len(inner) <= len(KNOTS):
+        return inner
+    knots = np.unique(np.quantile(z, KNOTS))
+    return np.asarray(knots[(knots > values[0]) & (knots < values[-1])])

@@ -2,19 +2,23 @@
 
 Each episode's probabilities come from a classifier that saw other episodes only. They are calibrated by one number: p
 becomes proportional to p^s, with the s that makes the actions of other folds most likely (temperature scaling; Guo et
-al., 2017). Before and after, each p leans on all actions alike as on one decision more: n decisions of other folds give
-(n p + 1 / n_actions) / (n + 1), so that no action that was ever taken has probability 0.
+al., 2017). That s must not depend on the episode either: it is found on other folds, each predicted by a classifier
+that saw neither it nor the fold that is calibrated. Before and after, each p leans on all actions alike as on one
+decision more: n decisions of other folds give (n p + 1 / n_actions) / (n + 1), so that no action that was ever taken
+has probability 0.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers, frozen
+from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._extras import need
 from semiope._options import check_count
 from semiope.data.episodes import Episodes, read_episodes
@@ -22,11 +26,16 @@ from semiope.data.labels import ABSENT
 from semiope.errors import OptionError, SupportError, count, nearest
 from semiope.models.folds import FOLDS, deal
 from semiope.policies.array import ArrayPolicy, is_classifier
+from semiope.policies.policy import SUM_TOLERANCE
 
 CLASSIFIERS = ("logistic", "boosting")
 # Exponents between these are tried in calibration.
 SOFTEST, SHARPEST = 0.02, 50.0
 BINS = 10
+# Up to so many decisions, a fold is calibrated on all others; beyond, on two of them, which tell enough.
+CALIBRATED_ON_ALL = 50_000
+# Up to so many numbers, one thread is faster than several that wait for each other.
+ONE_THREAD = 5_000_000
 
 
 class Reliability(NamedTuple):
@@ -119,17 +128,16 @@ def fit_behavior(
     folds = _folds(episodes, check_count(folds, "folds", least=2))
     if not len(rows):
         raise OptionError("behavior: there is no decision in the episodes.")
-    action, fold = episodes.action[rows].astype(np.int64), deal(episodes.n_episodes, folds)
-    fold = np.repeat(fold, episodes.lengths)[rows]
-    n_actions = len(episodes.actions)
-    train = len(rows) - np.bincount(fold, minlength=folds)[fold]
-    raw = np.zeros((len(rows), n_actions))
-    for k in np.unique(fold):
-        own = fold == k
-        raw[own] = _predicted(maker, x[rows], action, own, n_actions)
-    found, exponents = _calibrated(_leaning(raw, train), action, fold, folds)
-    probs = np.zeros((episodes.n_steps, n_actions))
-    probs[rows] = _leaning(found, train)
+    x = x if len(rows) == len(x) else x[rows]
+    fold = np.repeat(deal(episodes.n_episodes, folds), episodes.lengths)[rows]
+    logs = _Logs(maker, x, episodes.action[rows].astype(np.int64), fold, len(episodes.actions))
+    probs = np.zeros((episodes.n_steps, len(episodes.actions)))
+    with _threads(x.size):
+        exponents = logs.exponents(folds)
+        for k in range(folds):
+            own = fold == k
+            found = _powers(np.log(logs.predicted(own)), exponents[k])
+            probs[rows[own]] = _leaning(found, len(rows) - int(own.sum()))
     policy = ArrayPolicy(frozen(probs), episodes.actions, episodes.labels)
     return FittedBehavior(policy, episodes, called(classifier), folds, exponents)
 
@@ -146,9 +154,12 @@ def _folds(episodes: Episodes, asked: int) -> int:
     return min(n, asked)
 
 
-def _leaning(probs: Floats, n: Integers) -> Floats:
-    """Probabilities in rows with n decisions to learn from, with one more in which all actions were alike."""
-    found: Floats = (probs * n[:, None] + 1 / probs.shape[1]) / (n[:, None] + 1)
+def _threads(size: int) -> AbstractContextManager[Any]:
+    """Hold classifiers to one thread where more would only wait for each other."""
+    if size > ONE_THREAD:
+        return nullcontext()
+    limits = need("threadpoolctl", "models", "A fitted behavior policy").threadpool_limits(1)
+    found: AbstractContextManager[Any] = limits
     return found
 
 
@@ -204,55 +215,90 @@ def inputs_of(episodes: Episodes) -> Floats:
     return np.column_stack([x, episodes.step]) if episodes.step.any() else x
 
 
-def _predicted(maker: Any, x: Floats, action: Integers, own: Any, n_actions: int) -> Floats:
-    """Probabilities in the rows of one fold by a classifier fitted to the others."""
-    found = np.zeros((int(own.sum()), n_actions))
-    train = action[~own]
-    if len(np.unique(train)) < 2:  # nothing to tell apart
-        found[:, train[:1] if len(train) else slice(None)] = 1.0 if len(train) else 1.0 / n_actions
+class _Logs(NamedTuple):
+    """Decisions: features, the action taken, and the fold of each; and what is to be fitted to them."""
+
+    maker: Any
+    x: Floats
+    action: Integers
+    fold: Integers
+    n_actions: int
+
+    def predicted(self, unseen: Booleans) -> Floats:
+        """Probabilities in some rows by a classifier fitted to all others."""
+        train = self.action[~unseen]
+        found = np.zeros((int(unseen.sum()), self.n_actions))
+        if not len(found):
+            return found
+        if len(np.unique(train)) < 2:  # nothing to tell apart
+            found[:, train[:1]] = 1.0
+            return _leaning(found, len(train))
+        clone = need("sklearn.base", "models", "A fitted behavior policy").clone
+        try:
+            fitted = clone(self.maker).fit(self.x[~unseen], train)
+            predicted = np.asarray(fitted.predict_proba(self.x[unseen]), dtype=np.float64)
+            found[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
+        except Exception as error:
+            raise OptionError(
+                f"behavior: the classifier {type(self.maker).__name__} failed: {type(error).__name__}: "
+                f"{' '.join(str(error).split())[:300]}"
+            ) from error
+        sums = found.sum(axis=1)
+        if not np.isfinite(sums).all() or (found < 0).any() or (np.abs(sums - 1) > SUM_TOLERANCE).any():
+            raise OptionError(
+                f"behavior: the classifier {type(self.maker).__name__} predicts no probabilities. Use another one."
+            )
+        return _leaning(found, len(train))
+
+    def exponents(self, folds: int) -> Floats:
+        """The power of each fold at which actions of other folds are most likely; 1 if there are but two folds.
+
+        One classifier for each pair of folds sees neither of them. It predicts each for the other.
+        """
+        found = np.ones(folds)
+        if folds < 3:
+            return found
+        known: list[list[tuple[Floats, Integers]]] = [[] for _ in range(folds)]
+        pairs = list(combinations(range(folds), 2))
+        if len(self.action) > CALIBRATED_ON_ALL:
+            pairs = [(k, (k + 1) % folds) for k in range(folds)]
+        for pair in pairs:
+            unseen = np.isin(self.fold, pair)
+            logs, action, fold = np.log(self.predicted(unseen)), self.action[unseen], self.fold[unseen]
+            for own, other in (pair, pair[::-1]):
+                known[own].append((logs[fold == other], action[fold == other]))
+        for k, parts in enumerate(known):
+            logs, action = (np.concatenate(part) for part in zip(*parts, strict=True))
+            found[k] = _exponent(logs, action) if len(action) else 1.0
         return found
-    clone = need("sklearn.base", "models", "A fitted behavior policy").clone
-    try:
-        fitted = clone(maker).fit(x[~own], train)
-        predicted = np.asarray(fitted.predict_proba(x[own]), dtype=np.float64)
-        found[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
-    except Exception as error:
-        raise OptionError(
-            f"behavior: the classifier {type(maker).__name__} failed: {type(error).__name__}: "
-            f"{' '.join(str(error).split())[:300]}"
-        ) from error
-    if not np.isfinite(found).all() or (found < 0).any() or (np.abs(found.sum(axis=1) - 1) > 1e-4).any():
-        raise OptionError(
-            f"behavior: the classifier {type(maker).__name__} predicts no probabilities. Use another one."
-        )
+
+
+def _leaning(probs: Floats, n: int) -> Floats:
+    """Probabilities learned from n decisions, with one more in which all actions were alike."""
+    found: Floats = (probs * n + 1 / probs.shape[1]) / (n + 1)
     return found
 
 
-def _calibrated(probs: Floats, action: Integers, fold: Integers, folds: int) -> tuple[Floats, Floats]:
-    """Probabilities to the power at which actions of the other folds are most likely, one power a fold."""
+def _exponent(logs: Floats, action: Integers) -> float:
+    """The power of probabilities, given by their logarithms, at which these actions are most likely."""
     from scipy.optimize import minimize_scalar
 
-    logs = np.log(probs)
-    exponents = np.ones(folds)
-    found = np.empty_like(probs)
-    for k in range(len(exponents)):
-        others = fold != k
-        own, rows = action[others], logs[others]
-        if others.any():
+    def loss(log_power: float) -> float:
+        scaled = np.exp(log_power) * logs
+        top = scaled.max(axis=1)
+        total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
+        return float(np.mean(total - scaled[np.arange(len(action)), action]))
 
-            def loss(log_power: float, own: Integers = own, rows: Floats = rows) -> float:
-                scaled = np.exp(log_power) * rows
-                top = scaled.max(axis=1)
-                total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
-                return float(np.mean(total - scaled[np.arange(len(own)), own]))
+    bounds = float(np.log(SOFTEST)), float(np.log(SHARPEST))
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
-            bounds = float(np.log(SOFTEST)), float(np.log(SHARPEST))
-            best = minimize_scalar(loss, bounds=bounds, method="bounded")
-            exponents[k] = float(np.exp(best.x))
-        scaled = exponents[k] * logs[~others]
-        powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-        found[~others] = powers / powers.sum(axis=1, keepdims=True)
-    return found, exponents
+
+def _powers(logs: Floats, exponent: float) -> Floats:
+    """Probabilities to a power, summing to 1."""
+    scaled = exponent * logs
+    powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    found: Floats = powers / powers.sum(axis=1, keepdims=True)
+    return found
 
 
 def _shares(episodes: Episodes) -> Floats:

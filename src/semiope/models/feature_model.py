@@ -46,7 +46,7 @@ class Sums(NamedTuple):
 
     def without(self, fold: int) -> Sums:
         """Sums over all folds but one."""
-        return Sums._make(total.sum(axis=0) - total[fold] if len(total) > 1 else total[0] for total in self)
+        return Sums._make(np.delete(total, fold, axis=0).sum(axis=0) if len(total) > 1 else total[0] for total in self)
 
 
 class _Known(NamedTuple):
@@ -59,9 +59,13 @@ class _Known(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FeatureModel:
-    """Q-hat by regression on features, the step and the action."""
+    """Q-hat by regression on features, the step and the action.
+
+    `rounds` is how many rewards ahead it looks; None: to the end of the longest episode.
+    """
 
     folds: int | None = FOLDS
+    rounds: int | None = None
     _found: WeakKeyDictionary[Study, _Known] = field(default_factory=WeakKeyDictionary)
 
     @property
@@ -74,7 +78,8 @@ class FeatureModel:
         if study.fold is not None:
             refuse_alone(study.episodes.n_episodes)
         known = self._known(study)
-        known.weights[fold] = _evaluated(known, fold, int(study.decisions.episodes.lengths.max()))
+        rounds = int(study.decisions.episodes.lengths.max()) if self.rounds is None else self.rounds
+        known.weights[fold] = _evaluated(known, fold, rounds)
         return _everywhere(study, known.basis, known.weights[fold])
 
     def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
@@ -102,7 +107,8 @@ class FeatureModel:
     def _known(self, study: Study) -> _Known:
         if study not in self._found:
             x = inputs_of(study)
-            basis = Basis(x[study.decisions.row], study.probs.shape[1])
+            timed = bool(study.episodes.step.any())
+            basis = Basis(x[study.decisions.row], study.probs.shape[1], timed=timed)
             self._found[study] = _Known(basis, _sums(study, basis, x), {})
         return self._found[study]
 

@@ -22,7 +22,14 @@ from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, Estimator, chosen
 from semiope.estimate.result import EpisodeValues, Estimate, Groups, ModelValues
 from semiope.estimate.weighing import Weighed
-from semiope.pipeline.inputs import read_answers, read_behavior, read_outcomes, read_policies, with_predictions
+from semiope.pipeline.inputs import (
+    read_answers,
+    read_behavior,
+    read_outcomes,
+    read_policies,
+    refuse_states,
+    with_predictions,
+)
 from semiope.pipeline.prepare import Prepared, prepare
 from semiope.pipeline.results import Results, Run
 from semiope.pipeline.rivals import between_annotators, rivals_of
@@ -71,10 +78,14 @@ def evaluate(
     Parameters
     ----------
     episodes, policy, annotations
-        As made by `read_episodes`, `read_policy`, `read_annotations`, or anything those can read. Several policies are
-        a dict by name; annotations may then be one as well, since answers hold for the policy they were given for.
+        As made by `read_episodes`, `read_policy`, `read_annotations`, or anything those can read. A policy is also an
+        array (n_rows, n_actions), a function of features, a fitted classifier (see `FeaturePolicy`), or an ONNX file.
+        Several policies are a dict by name; annotations may then be one as well, since answers hold for the policy they
+        were given for.
     behavior
-        The behaviour policy. None: the column `behavior_prob` if there is one, else counted; "count": counted.
+        The behavior policy: as for `policy`, or "count", or "logistic", "boosting" or a classifier that is not fitted
+        yet (see `fit_behavior`). None: the column `behavior_prob` if there is one, else counted where there are states,
+        and "logistic" where there are features alone.
     cell
         "state" or "step,state": over which cells the behaviour policy and mean split weights are counted.
     estimators
@@ -95,7 +106,7 @@ def evaluate(
         n_actions), a table of state, action, value (and step), or of episode, step, action, value. Given Q-hat for
         several policies is a dict by name.
     features
-        Names of further columns of the episodes, for models by regression.
+        Names of columns of the episodes that make up the state, if they were read without (see `read_episodes`).
     predictions
         What another model, or a language model, predicts that an annotator would say: a table of episode, step, action,
         value for all or most actions that were not taken; for several policies, one for all or a dict by name. They
@@ -109,7 +120,7 @@ def evaluate(
     gamma
         Discount factor.
     progress
-        Called with the number of rows done and the number in all.
+        Called with the number of rows done and the number in all; before, for each policy that is a function.
     """
     gamma = check_gamma(gamma)
     check_cell(cell)
@@ -117,16 +128,17 @@ def evaluate(
     asked = None if plan is None else read_asked(plan)
     steps = read_steps(repair)
     chosen(estimators, annotated=False)
-    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
+    episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes, features=features)
     several = isinstance(policy, Mapping)
     episodes = episodes if features is None else episodes.with_features(features)
-    policies = read_policies(policy, episodes)
+    refuse_states(episodes, cell, steps)
+    policies = read_policies(policy, episodes, progress)
     answers = read_answers(annotations, policies)
     names = chosen(estimators, annotated=any(answers.values()))
     if estimators is None and episodes.n_episodes < 2:  # a model needs others
         names = [name for name in names if ESTIMATORS[name].recipe.critic is None]
-    behavior = read_behavior(behavior, episodes)
-    outcomes = with_predictions(read_outcomes(model, features, policies), predictions, answers)
+    behavior = read_behavior(behavior, episodes, progress)
+    outcomes = with_predictions(read_outcomes(model, features, policies, episodes), predictions, answers)
     about_behavior = asked is not None and about_today(asked)
     prepared = prepare(episodes, policies, answers, steps, weights, outcomes, gamma, about_behavior=about_behavior)
     evidences: dict[tuple[int, str], Evidence] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, nearest
 from semiope.models.behavior_model import CLASSIFIERS, FittedBehavior, is_unfitted, read_classifier
 from semiope.models.given import GivenReturns
-from semiope.models.outcomes import read_model
+from semiope.models.outcomes import REGRESSORS, read_model
 from semiope.models.predictions import WithPredictions
 from semiope.models.study import Outcomes
 from semiope.policies.array import ArrayPolicy, FeaturePolicy, is_classifier
+from semiope.policies.behavior import refuse_counting
+from semiope.policies.cells import check_cell
+from semiope.policies.onnx import is_model_file, read_onnx
 from semiope.policies.policy import AnyPolicy, Policy, RowPolicy, read_policy
 
 
@@ -50,17 +54,26 @@ def read_answers(annotations: Any, policies: Mapping[str, AnyPolicy]) -> dict[st
 
 
 def read_outcomes(
-    model: Any, features: Sequence[str] | str | None, policies: Mapping[str, AnyPolicy]
+    model: Any, features: Sequence[str] | str | None, policies: Mapping[str, AnyPolicy], episodes: Episodes
 ) -> dict[str, Outcomes]:
-    """The model of returns for each policy: the same kind for all, or by name."""
+    """The model of returns for each policy: the same kind for all, or by name.
+
+    A regression by name takes the features of the episodes, which make up the state whatever the model.
+    """
+    if features is None and episodes.features is not None:
+        features = episodes.features.columns
+
+    def read(one: Any) -> Outcomes:
+        return read_model(one, features if isinstance(one, str) and one in REGRESSORS else None)
+
     if not isinstance(model, Mapping) or "action" in model:
-        return dict.fromkeys(policies, read_model(model, features))
+        return dict.fromkeys(policies, read(model))
     for name in (*policies, *model):
         if name not in policies or name not in model:
             which = "policy" if name not in policies else "model"
             known = policies if name not in policies else model
             raise OptionError(f"model: there is no {which} called {name!r}.{nearest(str(name), known)}")
-    return {name: read_model(model[name], features) for name in policies}
+    return {name: read(model[name]) for name in policies}
 
 
 def with_predictions(
@@ -93,27 +106,49 @@ def _as_annotations(annotations: Any, name: str) -> Annotations | None:
 
 
 def as_policy(policy: Any, name: str, episodes: Episodes, progress: Progress | None = None) -> AnyPolicy:
-    """A policy of any form: as it is, an array by row, a function of features, a classifier, or read from a table."""
+    """A policy of any form: as it is, an array by row, a function of features, a classifier, or read from a file."""
     if isinstance(policy, Policy | RowPolicy | ArrayPolicy):
         return policy
     if isinstance(policy, FittedBehavior):
         return policy.policy
     if isinstance(policy, FeaturePolicy):
         return policy.at(episodes, name=name, progress=progress)
-    if isinstance(policy, np.ndarray):
+    if isinstance(policy, np.ndarray | list | tuple):
         return ArrayPolicy.from_array(policy, episodes, name=name)
     if is_classifier(policy) or (callable(policy) and not hasattr(policy, "__arrow_c_stream__")):
         return FeaturePolicy(policy).at(episodes, name=name, progress=progress)
+    if hasattr(policy, "predict") and not hasattr(policy, "__arrow_c_stream__"):
+        raise OptionError(f"{name}: a {type(policy).__name__} gives no probabilities (predict_proba). Use another one.")
+    if isinstance(policy, str | PathLike) and is_model_file(policy):
+        return read_onnx(policy, episodes, name).at(episodes, name=name, progress=progress)
     return read_policy(policy, name=name)
 
 
-def read_behavior(behavior: Any, episodes: Episodes) -> AnyPolicy | Any:
+def read_behavior(behavior: Any, episodes: Episodes, progress: Progress | None = None) -> AnyPolicy | Any:
     """The behavior policy: a policy, or None, "count", or a classifier that is to be fitted."""
+    if isinstance(behavior, str) and behavior == "count":
+        refuse_counting(episodes)
     if behavior is None or (isinstance(behavior, str) and behavior in ("count", *CLASSIFIERS)):
         return behavior
-    if is_unfitted(behavior):
+    if is_unfitted(behavior) or isinstance(behavior, type):
         return read_classifier(behavior)
     looks_like_a_file = isinstance(behavior, str) and ("." in behavior or "/" in behavior)
     if isinstance(behavior, str) and not looks_like_a_file and not exists(Path(behavior)):
         return read_classifier(behavior)
-    return as_policy(behavior, "behavior", episodes)
+    return as_policy(behavior, "behavior", episodes, progress)
+
+
+def refuse_states(episodes: Episodes, cell: str, steps: Sequence[tuple[str, str]]) -> None:
+    """Fail where something needs states, and the episodes have features alone."""
+    if episodes.has_states:
+        return
+    if check_cell(cell) != "state":
+        raise OptionError(
+            f"cell: {cell!r} groups rows by step and state, and the episodes have features and no states. Leave it out."
+        )
+    counts = [step for step, option in steps if step == "impute" or (step, option) == ("convert", "authors")]
+    if counts:
+        raise OptionError(
+            f"repair: {counts[0]} counts over states, and the episodes have features and no states. Leave it out: "
+            "pp-dr completes annotations by itself, and 'convert' without an option works with features."
+        )

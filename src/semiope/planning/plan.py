@@ -86,6 +86,11 @@ def plan(
         Of decoys, of who is asked what, and of the order; the same seed gives the same plan.
     """
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
+    if not episodes.has_states:
+        raise OptionError(
+            "plan: the episodes have features and no states, and questions are chosen by what states have in common. "
+            "Group rows into a column 'state' first, and give policies over it."
+        )
     policies = read_policies(policy, episodes)
     about = ("policy" if len(policies) == 1 else "behavior") if about is None else about
     decoys = RATES[len(policies) > 1] if decoys is None else decoys

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen
+from semiope._extras import need
 from semiope._memory import refuse_beyond_memory
 from semiope._options import Progress
 from semiope.data.episodes import Episodes
@@ -17,7 +18,7 @@ from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.logbook import Logbook
 from semiope.data.repeat import Resample
 from semiope.data.tables import take_rows
-from semiope.errors import SHOWN, OptionError, SchemaError, count
+from semiope.errors import SHOWN, OptionError, SchemaError, SemiopeError, count, nearest
 from semiope.policies.cells import Cells
 from semiope.policies.lookup import ArrayLookup
 from semiope.policies.policy import SUM_TOLERANCE, softened
@@ -105,18 +106,24 @@ class FeaturePolicy:
     predict: Any
     actions: Sequence[int | str] | None = None
 
+    def __post_init__(self) -> None:
+        owner = getattr(self.predict, "__self__", None)
+        if is_classifier(owner) and getattr(self.predict, "__name__", "") == "predict_proba":
+            object.__setattr__(self, "predict", owner)  # which knows the order of its classes
+
     def at(self, episodes: Episodes, *, name: str = "policy", progress: Progress | None = None) -> ArrayPolicy:
         """Return the probabilities in every row of these episodes, asked for part by part."""
+        if isinstance(self.predict, type):
+            raise OptionError(f"{name}: {_called(self.predict)} is a class. Give an object of it, fitted.")
         words = self._words(episodes, name)
+        inputs = _Inputs(self.predict, episodes, name)
         refuse_beyond_memory(8.0 * episodes.n_steps * len(words), f"{name}: its probabilities", "Take fewer rows.")
         probs = np.zeros((episodes.n_steps, len(words)))
         decided = np.flatnonzero(episodes.action != ABSENT)
-        everything = np.ones(0, dtype=np.bool_)
         for first in range(0, len(decided), ROWS_AT_ONCE):
             rows = decided[first : first + ROWS_AT_ONCE]
-            found = self._called(episodes, rows, len(words), name)
-            everything = everything if len(everything) >= len(rows) else np.ones(len(rows), dtype=np.bool_)
-            _check(found, everything[: len(rows)], rows, episodes, name)
+            found = self._called(inputs.at(rows), len(rows), words, name)
+            _check(found, np.ones(len(rows), dtype=np.bool_), rows, episodes, name)
             probs[rows] = found
             if progress:
                 progress(min(first + ROWS_AT_ONCE, len(decided)), len(decided))
@@ -124,42 +131,63 @@ class FeaturePolicy:
 
     def _words(self, episodes: Episodes, name: str) -> Vocabulary:
         """The vocabulary of the columns; those of a classifier are its classes."""
-        labels = self.actions
+        labels: Any = self.actions
         if labels is None and is_classifier(self.predict):
             if not hasattr(self.predict, "classes_"):
                 raise OptionError(f"{name}: the classifier {_called(self.predict)} is not fitted. Fit it first.")
-            labels = np.asarray(self.predict.classes_).tolist()
+            labels = self.predict.classes_
         if labels is None:
             return episodes.actions
-        given: Sequence[Any] = list(labels)
-        whole = [int(x) if isinstance(x, bool | float) and float(x).is_integer() else x for x in given]
+        whose = "classes_" if self.actions is None else "actions"
         try:
+            given = np.asarray(labels).tolist() if isinstance(labels, np.ndarray) else list(labels)
+            whole = [int(x) if isinstance(x, bool | float) and float(x).is_integer() else x for x in given]
             words = Vocabulary(pa.array(whole), from_text=episodes.actions.from_text)
-        except (pa.ArrowException, TypeError):
-            words = Vocabulary(pa.array([str(x) for x in given]))
-        strange = not words.comparable(episodes.actions)
-        if strange or not (words.positions_of(episodes.actions) != ABSENT).any():
-            whose = "classes_" if self.actions is None else "actions"
+            if not (pa.types.is_integer(words.words.type) or pa.types.is_string(words.words.type)):
+                raise TypeError
+        except (pa.ArrowException, TypeError, ValueError):
+            raise OptionError(
+                f"{name}: the {whose} of {_called(self.predict)} are no labels of actions, which are integers or "
+                f"strings: {str(labels)[:60]}. The logs have the actions {_listed(episodes.actions)}."
+            ) from None
+        if len(set(whole)) < len(whole):
+            raise OptionError(f"{name}: the {whose} of {_called(self.predict)} name an action twice: {_listed(words)}.")
+        if not words.comparable(episodes.actions) or not (words.positions_of(episodes.actions) != ABSENT).any():
             raise OptionError(
                 f"{name}: the {whose} of {_called(self.predict)} are {_listed(words)}, and the logs have the actions "
                 f"{_listed(episodes.actions)}. Use the same labels in both."
             )
-        if len(set(whole)) < len(whole):
-            raise OptionError(f"{name}: an action is named twice: {_listed(words)}.")
         return words
 
-    def _called(self, episodes: Episodes, rows: Integers, n: int, name: str) -> Floats:
-        """Probabilities in these rows."""
-        what = _called(self.predict)
-        given = _input_of(self.predict, episodes, rows, name)
+    def _called(self, given: Any, n_rows: int, words: Vocabulary, name: str) -> Floats:
+        """Probabilities in some rows, by their features."""
+        what, order = _called(self.predict), f"one column for each action ({_listed(words)})"
         call: Callable[[Any], Any] = self.predict.predict_proba if is_classifier(self.predict) else self.predict
         try:
-            found = np.asarray(call(given), dtype=np.float64)
+            returned = call(given)
+        except SemiopeError:
+            raise
         except Exception as error:
-            raise OptionError(f"{name}: {what} failed on features of shape {np.shape(given)}: {error!r}") from error
-        if found.shape != (len(rows), n):
-            shape = f"{len(rows):,} rows and {n} actions"
-            raise OptionError(f"{name}: {what} returned an array of shape {found.shape} for {shape}.")
+            raise OptionError(
+                f"{name}: {what} failed on features of shape {np.shape(given)}: {type(error).__name__}: "
+                f"{' '.join(str(error).split())[:300]}"
+            ) from error
+        if hasattr(returned, "columns"):
+            raise OptionError(
+                f"{name}: {what} returned a {type(returned).__name__}. Return an array (its to_numpy()), {order}."
+            )
+        try:
+            found = as_floats(returned, name)
+        except SchemaError:
+            raise OptionError(
+                f"{name}: {what} returned a {type(returned).__name__}, not an array of numbers. Return probabilities, "
+                f"{order}."
+            ) from None
+        if found.shape != (n_rows, len(words)):
+            raise OptionError(
+                f"{name}: {what} returned an array of shape {found.shape} for {n_rows:,} rows. Return shape "
+                f"{(n_rows, len(words))}: {order}."
+            )
         return found
 
     def __repr__(self) -> str:
@@ -172,33 +200,53 @@ def is_classifier(given: Any) -> bool:
     return hasattr(given, "predict_proba") and not isinstance(given, type)
 
 
-def _input_of(predict: Any, episodes: Episodes, rows: Integers, name: str) -> Any:
-    """Features of these rows; a data frame for what was fitted to one."""
-    if episodes.features is None:
-        raise OptionError(
-            f"{name}: {_called(predict)} is a function of features, and the episodes have none. Name them: "
-            "so.read_episodes(..., features=[...])."
-        )
-    known = getattr(predict, "feature_names_in_", None)
-    names = None if known is None else [str(column) for column in known]
-    if names is not None and is_classifier(predict):
-        table = episodes.extra
-        columns = [] if table is None else table.column_names
-        lacking = [column for column in names if column not in columns]
-        if lacking:
+class _Inputs:
+    """What a policy is asked with: the matrix of features, or a data frame for what was fitted to one."""
+
+    def __init__(self, predict: Any, episodes: Episodes, name: str) -> None:
+        what = _called(predict)
+        if episodes.features is None:
             raise OptionError(
-                f"{name}: {_called(predict)} was fitted to columns that the episodes do not have: "
-                f"{', '.join(repr(column) for column in lacking[:SHOWN])}."
+                f"{name}: {what} is a function of features, and the episodes have none. Name them: "
+                "so.read_episodes(..., features=[...]) (--features)."
             )
-        assert table is not None
-        return take_rows(table.select(names), rows).to_pandas()
-    wanted, n = getattr(predict, "n_features_in_", None), len(episodes.features)
-    if wanted is not None and wanted != n:
-        raise OptionError(
-            f"{name}: {_called(predict)} was fitted to {wanted} features, and the episodes have {n}: "
-            f"{', '.join(episodes.features.names)}. Name the same features, in the same order."
-        )
-    return episodes.features.matrix[rows]
+        self.features = episodes.features
+        self.columns: list[str] = []
+        self.table: pa.Table | None = None
+        known = getattr(predict, "feature_names_in_", None) if is_classifier(predict) else None
+        wanted, n = getattr(predict, "n_features_in_", None), len(self.features)
+        if known is not None:
+            self.columns = [str(column) for column in known]
+            self.table = self._table(episodes, what, name)
+        elif wanted is not None and wanted != n:
+            raise OptionError(
+                f"{name}: {what} was fitted to {wanted} features, and the episodes have {n}: "
+                f"{', '.join(self.features.names)}. Name the same features, in the same order."
+            )
+
+    def at(self, rows: Integers) -> Any:
+        """Return the features of these rows."""
+        return self.features.matrix[rows] if self.table is None else take_rows(self.table, rows).to_pandas()
+
+    def _table(self, episodes: Episodes, what: str, name: str) -> pa.Table:
+        """The columns that a classifier was fitted to: those of the table read, else those of the matrix."""
+        need("pandas", "pandas", "A classifier that was fitted to a data frame")
+        table = episodes.to_arrow()
+        encoded = dict(zip(self.features.names, self.features.matrix.T, strict=True))
+        lacking = [column for column in self.columns if column not in table.column_names and column not in encoded]
+        if lacking:
+            known = [*dict.fromkeys([*self.features.columns, *self.features.names])]
+            raise OptionError(
+                f"{name}: {what} was fitted to columns that the episodes do not have: "
+                f"{', '.join(repr(column) for column in lacking[:SHOWN])}.{nearest(lacking[0], known)} The features "
+                f"are {', '.join(known)}."
+            )
+        raw = all(column in table.column_names for column in self.columns)
+        columns = {
+            column: table.column(column) if raw or column not in encoded else pa.array(encoded[column])
+            for column in self.columns
+        }
+        return pa.table(columns)
 
 
 def _check(probs: Floats, decided: Booleans, rows: Integers, episodes: Episodes, name: str) -> None:

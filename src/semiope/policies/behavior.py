@@ -10,10 +10,15 @@ import numpy as np
 from semiope._arrays import Floats, frozen
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.data.logbook import Logbook
-from semiope.errors import SHOWN, SchemaError, count
+from semiope.errors import SHOWN, OptionError, SchemaError, count
 from semiope.policies.cells import Cells, cells_of, count_actions
 from semiope.policies.lookup import Lookup, RowLookup, TableLookup, safe_ratio
 from semiope.policies.policy import AnyPolicy, Policy
+
+FIT_INSTEAD = (
+    "A behavior policy is counted over states, and fitted to features: so.fit_behavior(episodes, features=[...]), or "
+    "behavior='logistic'."
+)
 
 
 class Behavior(NamedTuple):
@@ -33,9 +38,15 @@ class Behavior(NamedTuple):
         return Behavior(probs, replace(self.lookup, table=self.lookup.table * factor), self.origin)
 
 
-def estimate_behavior(episodes: Any, *, cell: str = "state") -> Policy:
-    """Estimate pi_b(a|s) as the share of decisions in the cell (`state` or `step,state`) that took a."""
+def estimate_behavior(episodes: Any, *, cell: str = "state", features: Any = None) -> Policy:
+    """Estimate pi_b(a|s) as the share of decisions in the cell (`state` or `step,state`) that took a.
+
+    Where features are the state, there is nothing to count: `so.fit_behavior` fits a classifier then.
+    """
+    if features is not None:
+        raise OptionError(f"features: there are none to count over. {FIT_INSTEAD}")
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
+    refuse_counting(episodes)
     cells = cells_of(episodes, cell)
     counts = count_actions(cells, episodes.action, len(episodes.actions))
     decided = counts.sum(axis=1) > 0
@@ -46,6 +57,12 @@ def estimate_behavior(episodes: Any, *, cell: str = "state") -> Policy:
         states=episodes.states,
         actions=episodes.actions,
     )
+
+
+def refuse_counting(episodes: Episodes) -> None:
+    """Fail where there are no states over which a behavior policy could be counted."""
+    if not episodes.has_states:
+        raise OptionError(f"behavior: the episodes have features and no states. {FIT_INSTEAD}")
 
 
 def counted(logbook: Logbook, cells: Cells, counts: Floats) -> Behavior:

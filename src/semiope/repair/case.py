@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
+from semiope._arrays import Floats
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
+from semiope.data.labels import ABSENT
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError
 from semiope.models.annotation_model import AnnotationModel, fit
 from semiope.models.bellman import BellmanModel
 from semiope.models.counted import annotated_in, behavior_model, bellman_model, can_be_counted
+from semiope.models.feature_model import FeatureModel
 from semiope.models.records import Records
 from semiope.models.study import Corrected, Outcomes, Study
 from semiope.policies.cells import cells_of
@@ -61,6 +66,32 @@ class Case:
                 f"repair: {step} counts what follows a state, and needs a policy over states that recur{given}. "
                 "Leave it out, or group states."
             )
+
+    @cached_property
+    def by_features(self) -> bool:
+        """Whether returns are modelled by features: no MDP can be counted, and there are some."""
+        return self.episodes.features is not None and not can_be_counted(self.study(None))
+
+    def returns_by_features(self, *, behavior: bool, rounds: int | None = None) -> Floats:
+        """Q-hat of the policy in every row, or of the behavior policy, by a regression on features.
+
+        The behavior policy is as it was logged: in the next row it does what was done there. `rounds` is how many
+        rewards ahead returns go; None: all.
+        """
+        study = self.study(None)
+        if behavior:
+            probs, action = np.zeros_like(study.probs), self.episodes.action
+            decided = np.flatnonzero(action != ABSENT)
+            probs[decided, action[decided]] = 1.0
+            study = replace(study, probs=probs)
+        return FeatureModel(folds=None, rounds=rounds).fit(study, 0)
+
+    def at(self, annotations: Annotations, returns: Floats) -> Floats:
+        """Entries of a table (n_rows, n_actions) at the questions of annotations."""
+        row = self.episodes.rows_of(annotations.labels, annotations.episode, annotations.step, "annotations")
+        action = self.study(None).logbook.actions.ids_of(annotations.actions, "annotations")[annotations.action]
+        found: Floats = returns[row, action]
+        return found
 
     def model(self, *, behavior: bool) -> BellmanModel:
         """The policy, or the behavior policy, in the MDP counted from all logs."""

@@ -4,6 +4,8 @@ Annotators who know current practice expect g ~ Q_t of pi_b. They tell Bellman e
 (`models/annotation_model.py`), and Bellman errors do not depend on the policy. So the annotation model is fitted with
 pi_b, and its errors give Q of both policies: an annotation becomes g + Q-hat_t(s, a; pi_e) - Q-hat_t(s, a; pi_b).
 
+Where states are features, Q-hat of both comes from fitted Q evaluation on the logs (`models/feature_model.py`).
+
 The option `authors` follows the paper's code: Q-hat of both from its own counted MDP, without annotations.
 """
 
@@ -21,6 +23,8 @@ from semiope.repair.case import Case
 
 def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Annotations, str]:
     """Convert the annotations; also say what was done."""
+    if case.by_features and not option:
+        return _by_features(annotations, case)
     case.countable("convert")
     records = case.records
     places = records.places(annotations)
@@ -37,6 +41,16 @@ def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Ann
     left = f" ({unlogged:,} of pairs never logged, by what follows their state in general)" if unlogged else ""
     done = f"convert: {count(len(annotations), 'annotation')} converted from the behavior policy to the policy{left}."
     return replace(annotations, value=frozen(annotations.value + places.read(change))), done
+
+
+def _by_features(annotations: Annotations, case: Case) -> tuple[Annotations, str]:
+    """Convert by fitted Q evaluation of both policies on features."""
+    change = case.returns_by_features(behavior=False) - case.returns_by_features(behavior=True)
+    value = frozen(annotations.value + case.at(annotations, change))
+    return replace(annotations, value=value), (
+        f"convert: {count(len(annotations), 'annotation')} converted from the behavior policy to the policy, by fitted "
+        "Q evaluation of both on features."
+    )
 
 
 def _authors(case: Case) -> Floats:
