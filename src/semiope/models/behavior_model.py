@@ -29,6 +29,8 @@ from semiope.policies.array import ArrayPolicy, is_classifier
 from semiope.policies.policy import SUM_TOLERANCE
 
 CLASSIFIERS = ("logistic", "boosting")
+# Boosting of large trees is too sure of itself where decisions are a few thousand.
+SMALL_TREES = {"max_iter": 50, "max_leaf_nodes": 8}
 # Exponents between these are tried in calibration.
 SOFTEST, SHARPEST = 0.02, 50.0
 BINS = 10
@@ -174,7 +176,7 @@ def read_classifier(given: Any) -> Any:
             )
         if given == "boosting":
             ensemble = need("sklearn.ensemble", "models", "A fitted behavior policy")
-            return ensemble.HistGradientBoostingClassifier(random_state=0)
+            return ensemble.HistGradientBoostingClassifier(**SMALL_TREES, early_stopping=False, random_state=0)
         linear = need("sklearn.linear_model", "models", "A fitted behavior policy")
         scaled = need("sklearn.preprocessing", "models", "A fitted behavior policy").StandardScaler()
         pipeline = need("sklearn.pipeline", "models", "A fitted behavior policy")

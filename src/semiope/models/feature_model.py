@@ -21,13 +21,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from semiope._arrays import Floats, Integers
+from semiope.data.labels import ABSENT
 from semiope.errors import OptionError
 from semiope.models.basis import Basis
 from semiope.models.folds import FOLDS, refuse_alone
 from semiope.models.study import Corrected, Study, following
 from semiope.models.variance_components import Posterior, fit, solve
 
-ROWS_AT_ONCE = 1 << 13
+ROWS_AT_ONCE = 1 << 12
+# Rows from which means, standard deviations and quantiles of terms are taken, about.
+MOST_LOOKED_AT = 20_000
 # Rounds in which the noise of each annotator is found; rounds for variances of blocks in the first, and in each other.
 ROUNDS, FIRST, FURTHER = 8, 12, 3
 SETTLED = 1e-6
@@ -80,7 +83,7 @@ class FeatureModel:
         known = self._known(study)
         rounds = int(study.decisions.episodes.lengths.max()) if self.rounds is None else self.rounds
         known.weights[fold] = _evaluated(known, fold, rounds)
-        return _everywhere(study, known.basis, known.weights[fold])
+        return _predicted(study, fold, known.basis, known.weights[fold])
 
     def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
         """Add a regression of what annotations in other folds say beyond the returns predicted."""
@@ -92,36 +95,38 @@ class FeatureModel:
         if not len(row):
             return Corrected(returns, np.zeros(n), np.ones(n + 1))
         basis = self._known(study).basis
-        x = basis.taken(basis.of(inputs_of(study)[row]), action)
+        x = basis.taken(basis.of(inputs_at(study, row)), action)
         beyond = value - returns[row, action]
         found = _annotated(x, beyond, basis.blocks, study.annotator_of[train], study.noise_scale[train], n)
         weights = found.posterior.mean[: basis.n_columns]
-        changed = returns + _everywhere(study, basis, weights)
+        changed = _predicted(study, fold, basis, weights, returns)
         first = study.decisions.row[study.decisions.episodes.offsets[:-1]]
         first = first if study.fold is None else first[~study.train(fold)[first]]
-        at_start = basis.mixed(basis.of(inputs_of(study)[first]), study.probs[first]).mean(axis=0)
+        at_start = basis.mixed(basis.of(inputs_at(study, first)), study.probs[first]).mean(axis=0)
         own = found.posterior.covariance[: basis.n_columns, : basis.n_columns]
         std = math.sqrt(max(float(at_start @ own @ at_start), 0.0)) if len(first) else math.nan
         return Corrected(changed, found.offsets, found.noise, found.between, std)
 
     def _known(self, study: Study) -> _Known:
         if study not in self._found:
-            x = inputs_of(study)
-            timed = bool(study.episodes.step.any())
-            basis = Basis(x[study.decisions.row], study.probs.shape[1], timed=timed)
-            self._found[study] = _Known(basis, _sums(study, basis, x), {})
+            rows = study.decisions.row
+            some = rows[:: max(len(rows) // MOST_LOOKED_AT, 1)]
+            timed = int(study.episodes.lengths.max()) > 1
+            basis = Basis(inputs_at(study, some), study.probs.shape[1], timed=timed)
+            self._found[study] = _Known(basis, _sums(study, basis), {})
         return self._found[study]
 
 
-def inputs_of(study: Study) -> Floats:
-    """Features of each row, and its step if there are several."""
+def inputs_at(study: Study, rows: Integers) -> Floats:
+    """Features of these rows, and the step if there are several."""
     features, step = study.episodes.features, study.episodes.step
     if features is None:
         raise OptionError("model: there are no features. Name them: so.read_episodes(..., features=[...]).")
-    return np.column_stack([features.matrix, step]) if step.any() else features.matrix
+    x = features.matrix[rows]
+    return np.column_stack([x, step[rows]]) if study.episodes.lengths.max() > 1 else x
 
 
-def _sums(study: Study, basis: Basis, x: Floats) -> Sums:
+def _sums(study: Study, basis: Basis) -> Sums:
     """One pass over the decisions, fold by fold."""
     decisions = study.decisions
     n_folds = 1 if study.fold is None else int(study.fold.max()) + 1
@@ -131,11 +136,13 @@ def _sums(study: Study, basis: Basis, x: Floats) -> Sums:
     nexts, discount = following(study)
     for fold, part in _parts(study.fold_of_row[decisions.row], n_folds):
         rows, reward = decisions.row[part], decisions.episodes.reward[part]
-        now = basis.taken(basis.of(x[rows]), decisions.episodes.action[part])
+        now = basis.taken(basis.of(inputs_at(study, rows)), decisions.episodes.action[part])
         ahead = np.zeros_like(now)
         goes_on = np.flatnonzero(nexts[part] >= 0)
         after = decisions.row[nexts[part[goes_on]]]
-        ahead[goes_on] = discount[part[goes_on], None] * basis.mixed(basis.of(x[after]), study.probs[after])
+        ahead[goes_on] = discount[part[goes_on], None] * basis.mixed(
+            basis.of(inputs_at(study, after)), study.probs[after]
+        )
         found.n[fold] += len(part)
         for total, product in (
             (found.xx, now.T @ now), (found.xn, now.T @ ahead), (found.nn, ahead.T @ ahead), (found.xr, now.T @ reward),
@@ -230,11 +237,17 @@ def _annotated(x: Floats, y: Floats, blocks: Integers, annotator: Integers, scal
     return _Annotators(posterior, offsets, np.sqrt(noise * max(posterior.noise, 0.0)), between)
 
 
-def _everywhere(study: Study, basis: Basis, weights: Floats) -> Floats:
-    """The function with these weights for every action in every row with a decision, 0 elsewhere."""
-    found, x = np.zeros_like(study.probs), inputs_of(study)
-    rows = study.decisions.row
+def _predicted(study: Study, fold: int, basis: Basis, weights: Floats, base: Floats | None = None) -> Floats:
+    """The function with these weights, on top of a base, in rows of the fold and rows with annotations; 0 elsewhere.
+
+    Other rows are never looked at: as long as nobody writes to them, they take no memory.
+    """
+    needed = (study.fold_of_row == fold) & (study.episodes.action != ABSENT)
+    needed[study.logbook.annotations.row] = True
+    rows, found = np.flatnonzero(needed), np.zeros_like(study.probs)
     for first in range(0, len(rows), ROWS_AT_ONCE):
         part = rows[first : first + ROWS_AT_ONCE]
-        found[part] = basis.predicted(basis.of(x[part]), weights)
+        found[part] = basis.predicted(basis.of(inputs_at(study, part)), weights)
+        if base is not None:
+            found[part] += base[part]
     return found

@@ -14,9 +14,11 @@ from semiope.diagnostics.annotators import judge_annotators
 from semiope.diagnostics.behavior import judge_behavior
 from semiope.diagnostics.coverage import judge_coverage
 from semiope.diagnostics.findings import AMBER, RED, Finding, judge_average, judge_weights, worst
+from semiope.diagnostics.overlap import judge_overlap
 from semiope.diagnostics.path import judge_path, judge_thin
 from semiope.diagnostics.plausible import judge_reach
 from semiope.diagnostics.predicted import judge_degrees, judge_inclusion
+from semiope.diagnostics.propensities import judge_propensities
 from semiope.diagnostics.quality import annotator_quality
 from semiope.diagnostics.shuffle import judge_shuffled
 from semiope.diagnostics.steps import judge_steps
@@ -150,10 +152,12 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
         if not kind.completes:
             findings.append(judge_steps(problem, kind.recipe))
     findings += [one for one in [judge_states(results, name)] if one is not None]
+    overlap = judge_overlap(problem, listens=listens, matters=matters and not kind.completes)
     findings += [
         judge_path(problem, listens=listens),
         judge_thin(problem, listens=listens, matters=matters and not kind.completes),
-        judge_behavior(problem.evidence, matters=matters and not (kind.completes and counted)),
+        *([overlap] if overlap is not None else []),
+        *_on_behavior(problem, matters=matters and not (kind.completes and counted)),
     ]
     if listens:
         findings.append(judge_tipping(results, name))
@@ -163,6 +167,16 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     if refute:
         findings += _refutations(results, name, problem, listens=listens, seed=seed)
     return Diagnosis(results.policy, name, findings)
+
+
+def _on_behavior(problem: Problem, *, matters: bool) -> list[Finding]:
+    """Whether the behavior policy is the one that acted: by states where they recur, by features where they are."""
+    evidence = problem.evidence
+    episodes, counted = evidence.logbook.episodes, evidence.behavior.origin == "counted"
+    return [
+        *([judge_behavior(evidence, matters=matters)] if episodes.has_states or counted else []),
+        *([judge_propensities(evidence, matters=matters)] if episodes.features is not None and not counted else []),
+    ]
 
 
 def _on_annotators(results: Results) -> list[Finding]:

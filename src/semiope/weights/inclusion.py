@@ -124,15 +124,13 @@ def _regression(
     episodes, n_actions = tables.logbook.episodes, len(tables.logbook.actions)
     if episodes.features is None:
         return None
-    inputs = np.column_stack([episodes.features.matrix, episodes.step]) if episodes.step.any() else None
-    inputs = episodes.features.matrix if inputs is None else inputs
     annotations = tables.logbook.annotations
     keys = annotations.row.astype(np.int64) * n_actions + annotations.action
     sample = Sample(tables.total)
     for row, questions in tables.needed(evaluation):
         was = np.isin(row * n_actions + questions.action, keys, assume_unique=True).astype(np.int64)
         sample.add(questions.fold, row, questions.taken, questions.action, was)
-    found = fit_regression(inputs, n_actions, tables.n_folds, sample)
+    found = fit_regression(episodes.features.matrix, episodes.step, n_actions, tables.n_folds, sample)
     # Both are judged by the questions that the regression was fitted to, each by other folds.
     fold, row, taken, action, was = sample.columns()
     by_strata = table[fold, tables.stratum(tables.at(row, action), strata)]

@@ -15,16 +15,17 @@ from semiope._arrays import Booleans, Floats, Integers
 from semiope._random import generator
 
 # Questions that a regression is fitted to, at most.
-MOST_QUESTIONS = 100_000
+MOST_QUESTIONS = 50_000
 # Steps of Newton's method, and the change of a coefficient below which they end.
 STEPS, SETTLED = 25, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class InclusionRegression:
-    """`weights` are those of each fold, (n_folds, n_columns), for inputs less `center`, over `scale`."""
+    """`weights` are those of each fold, (n_folds, n_columns), for features and step less `center`, over `scale`."""
 
-    inputs: Floats
+    features: Floats
+    step: Integers
     center: Floats
     scale: Floats
     n_actions: int
@@ -41,7 +42,7 @@ class InclusionRegression:
 
     def columns(self, row: Integers, taken: Integers, action: Integers) -> Floats:
         """Columns of the regression."""
-        z = (self.inputs[row] - self.center) / self.scale
+        z = (np.column_stack([self.features[row], self.step[row]]) - self.center) / self.scale
         which = np.eye(self.n_actions)
         return np.hstack([np.ones((len(row), 1)), z, which[taken], which[action]])
 
@@ -63,16 +64,19 @@ class Sample:
         return [np.concatenate(column) for column in zip(*self.parts, strict=True)]
 
 
-def fit_regression(inputs: Floats, n_actions: int, n_folds: int, sample: Sample) -> InclusionRegression:
+def fit_regression(
+    features: Floats, step: Integers, n_actions: int, n_folds: int, sample: Sample
+) -> InclusionRegression:
     """Fit a regression for each fold to the questions of the others."""
     fold, row, taken, action, asked = sample.columns()
+    inputs = np.column_stack([features[row], step[row]])
     scale = inputs.std(axis=0)
     center, scale = inputs.mean(axis=0), np.where(scale > 0, scale, 1.0)
-    plain = InclusionRegression(inputs, center, scale, n_actions, np.zeros((n_folds, 0)))
+    plain = InclusionRegression(features, step, center, scale, n_actions, np.zeros((n_folds, 0)))
     x, y = plain.columns(row, taken, action), asked.astype(np.float64)
     others: Iterable[Booleans] = (fold != k if n_folds > 1 else fold == k for k in range(n_folds))
     weights = np.array([_fit(x[train], y[train]) for train in others])
-    return InclusionRegression(inputs, center, scale, n_actions, weights)
+    return InclusionRegression(features, step, center, scale, n_actions, weights)
 
 
 def _fit(x: Floats, y: Floats) -> Floats:
