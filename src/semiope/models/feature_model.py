@@ -21,12 +21,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from semiope._arrays import Floats, Integers
+from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
 from semiope.errors import OptionError
 from semiope.models.basis import Basis
 from semiope.models.folds import FOLDS, refuse_alone
 from semiope.models.study import Corrected, Study, following
 from semiope.models.variance_components import Posterior, fit, solve
+from semiope.policies.policy import AnyPolicy
 
 ROWS_AT_ONCE = 1 << 12
 # Rows from which means, standard deviations and quantiles of terms are taken, about.
@@ -34,6 +36,10 @@ MOST_LOOKED_AT = 20_000
 # Rounds in which the noise of each annotator is found; rounds for variances of blocks in the first, and in each other.
 ROUNDS, FIRST, FURTHER = 8, 12, 3
 SETTLED = 1e-6
+
+
+# Of what was found: the discount factor, the number of actions, and whether episodes are in folds.
+Key = tuple[float, int, bool]
 
 
 class Sums(NamedTuple):
@@ -53,8 +59,9 @@ class Sums(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What was found for a study: the basis, the sums of each fold, and weights by fold."""
+    """What was found for a policy in these episodes: the basis, the sums of each fold, and weights by fold."""
 
+    episodes: Episodes
     basis: Basis
     sums: Sums
     weights: dict[int, Floats]
@@ -69,7 +76,7 @@ class FeatureModel:
 
     folds: int | None = FOLDS
     rounds: int | None = None
-    _found: WeakKeyDictionary[Study, _Known] = field(default_factory=WeakKeyDictionary)
+    _found: WeakKeyDictionary[AnyPolicy, dict[Key, _Known]] = field(default_factory=WeakKeyDictionary)
 
     @property
     def told(self) -> str:
@@ -82,7 +89,8 @@ class FeatureModel:
             refuse_alone(study.episodes.n_episodes)
         known = self._known(study)
         rounds = int(study.decisions.episodes.lengths.max()) if self.rounds is None else self.rounds
-        known.weights[fold] = _evaluated(known, fold, rounds)
+        if fold not in known.weights:
+            known.weights[fold] = _evaluated(known, fold, rounds)
         return _predicted(study, fold, known.basis, known.weights[fold])
 
     def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
@@ -108,13 +116,16 @@ class FeatureModel:
         return Corrected(changed, found.offsets, found.noise, found.between, std)
 
     def _known(self, study: Study) -> _Known:
-        if study not in self._found:
+        """What does not depend on annotations: found once for a policy, whatever annotations come with it."""
+        found, n_actions = self._found.setdefault(study.policy, {}), study.probs.shape[1]
+        key = study.gamma, n_actions, study.fold is not None
+        if key not in found or found[key].episodes is not study.episodes:
             rows = study.decisions.row
             some = rows[:: max(len(rows) // MOST_LOOKED_AT, 1)]
             timed = int(study.episodes.lengths.max()) > 1
-            basis = Basis(inputs_at(study, some), study.probs.shape[1], timed=timed)
-            self._found[study] = _Known(basis, _sums(study, basis), {})
-        return self._found[study]
+            basis = Basis(inputs_at(study, some), n_actions, timed=timed)
+            found[key] = _Known(study.episodes, basis, _sums(study, basis), {})
+        return found[key]
 
 
 def inputs_at(study: Study, rows: Integers) -> Floats:

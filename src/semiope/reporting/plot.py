@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from semiope.diagnostics.coverage import support_map
+from semiope.diagnostics.overlap import NEGLIGIBLE, RARE, overlap_by_features
 from semiope.diagnostics.weight import weights_by_step
+from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS, canonical
 from semiope.pipeline.compare import compare
 from semiope.pipeline.diagnosis import trust
@@ -129,7 +131,10 @@ def ranking(comparison: Any) -> Picture:
 def support(results: Any, *, estimator: str | None = None, most: int = STATES) -> Picture:
     """Where the policy would do what nobody did: by state, before and after annotations."""
     one = one_of(results, "plot")
-    found = support_map(one.chosen(estimator).problem)
+    problem = one.chosen(estimator).problem
+    if not problem.evidence.logbook.episodes.has_states:
+        return Picture(f"Support of {one.policy}, by features", _regions(problem))
+    found = support_map(problem)
     title = f"Support of {one.policy}, by state"
     worst = np.lexsort((-found.decisions, -found.logged * found.decisions))[:most]
     shown = [int(i) for i in worst if found.logged[i] > 0]
@@ -154,6 +159,31 @@ def support(results: Any, *, estimator: str | None = None, most: int = STATES) -
         "that were never taken there. Filled red: of these, what nobody answered for either. n: decisions logged.</p>"
     )
     return Picture(title, note + drawing(title, told, "".join(parts), height=len(shown) * height + 8))
+
+
+def _regions(problem: Problem) -> str:
+    """Where the policy does what was hardly ever done, as a table of regions of the feature space."""
+    found = problem.once(overlap_by_features)
+    if found is None:
+        return "<p>It takes the behavior policy of all actions to tell, and that of actions taken alone is known.</p>"
+    regions = [one for one in found.regions if one.rare > NEGLIGIBLE]
+    if not regions:
+        return "<p>The policy does nothing that was hardly ever done at decisions with such features.</p>"
+    rows = "".join(
+        f'<tr><th scope="row">{escape(one.where)}</th><td class="number">{one.share:.0%}</td>'
+        f'<td class="number">{one.rare:.1%}</td><td>{escape(str(one.action))}</td>'
+        f'<td class="number">{one.wanted:.0%}</td><td class="number">{one.taken:.0%}</td>'
+        f'<td class="number">{one.annotated:,}</td></tr>'
+        for one in regions
+    )
+    heads = ("where", "decisions", "hardly ever done", "most of it", "the policy takes it", "was taken", "annotations")
+    return (
+        f"<p>{found.rare:.1%} of the policy's decisions at the logged steps are actions that it takes more than "
+        f"{1 / RARE:.0f} times as often as the behavior policy. A small tree of the features tells where.</p>"
+        '<div class="wide" tabindex="0" role="region" aria-label="Support by features"><table><thead><tr>'
+        + "".join(f'<th scope="col">{head}</th>' for head in heads)
+        + f"</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
 
 
 def weights(results: Any, *, estimators: Sequence[str] | str | None = None) -> Picture:

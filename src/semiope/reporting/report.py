@@ -19,6 +19,7 @@ from semiope.pipeline.results import Results, named
 from semiope.reporting import plot, sections
 from semiope.reporting.files import checked, write_page
 from semiope.reporting.format import level
+from semiope.reporting.models import state_and_models
 from semiope.uncertainty.bootstrap import RESAMPLES
 from semiope.uncertainty.comparison import Comparison, is_comparable
 from semiope.uncertainty.intervals import check_alpha, check_method
@@ -130,6 +131,7 @@ def _page(
         "Diagnostics": f"<p>Of {name} by {by}; the worst light is {diagnosis.light}.</p>"
         + sections.findings(diagnosis)
         + f"<h3>Which intervals to trust</h3>{sections.lights(ordered, estimators)}",
+        "State and models": f"<p>As they were fitted for {name}.</p>" + state_and_models(chosen),
         "Support": plot.support(chosen, estimator=by).content,
         "Weights": f'<div class="figures"><div><h3>How the weight is shared out</h3>{figures[0]}</div>'
         f"<div><h3>Effective sample size over steps</h3>{figures[1]}</div></div>",
@@ -175,17 +177,20 @@ def _returns(results: Results, estimator: str) -> str:
 
 
 def _methods(settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    behavior = {"counted": "counted from the logs", "given": "as given"}.get(
-        settings["behavior"], f"taken from the {settings['behavior']}"
-    )
+    known = {"counted": "counted from the logs", "given": "as given", "fitted": "fitted to the features"}
+    origin = settings["behavior"]
+    behavior = known.get(origin, f"taken from the {origin}")
+    unknown = {
+        "counted": "; that the behaviour policy was counted is known in differences, not in intervals of values",
+        "fitted": "; that the behaviour policy was fitted is not in those of estimators that divide by it",
+    }.get(origin, "")
     return (
         "<p>Values are estimated from logged episodes by weighting what happened, and what experts expect, by how "
         f"much more or less often the new policy would have done it. The behaviour policy is {behavior}. "
         f"{level(options['alpha'])} intervals ({options['ci']}) are over episodes, by ratios of sums; differences are "
         f"paired by episode; statements for all policies at once come from {RESAMPLES} resamples of episodes. What is "
         "achieved today is the mean return of the logged episodes. Intervals contain what was fitted, repaired or "
-        "weighed on the way; that the behaviour policy was counted is known in differences, not in intervals of "
-        "values.</p>"
+        f"weighed on the way{unknown}.</p>"
     )
 
 
@@ -201,10 +206,19 @@ def _python(results: Results, focus: str, comparison: Comparison, ci: str) -> st
         elif value is not None and getattr(value, "told", "") != Counted().told:
             given.append(f"{name}={name}")
     return (
-        f"import semiope as so\n\nresults = so.evaluate({', '.join(given)})\n"
+        f"import semiope as so\n\n{_reading(results)}results = so.evaluate({', '.join(given)})\n"
         f'so.report(results, "report.html", estimator={comparison.estimator!r}, focus={focus!r}, '
         f"alpha={comparison.alpha!r}, ci={ci!r}, seed={comparison.seed})"
     )
+
+
+def _reading(results: Results) -> str:
+    """How episodes with features were read."""
+    features = results.origin.episodes.features
+    if features is None:
+        return ""
+    imputed = ', missing="impute"' if features.imputed else ""
+    return f"episodes = so.read_episodes(episodes, features={list(features.columns)!r}{imputed})\n"
 
 
 def _anchor(head: str) -> str:

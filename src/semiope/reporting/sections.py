@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from semiope.data.episodes import Episodes
 from semiope.diagnostics.episodes import Step, Told, influential
 from semiope.diagnostics.findings import AMBER, GREEN, ORDER, RED, worst
 from semiope.estimate.registry import ESTIMATORS
@@ -16,6 +17,8 @@ from semiope.reporting.svg import lamp
 from semiope.uncertainty.comparison import Comparison, Standing
 
 FOLDED = 6
+# Features listed of a step, of many.
+FEATURES_SHOWN = 8
 
 
 def decision(comparison: Comparison, focus: Standing, diagnosis: Diagnosis) -> str:
@@ -85,11 +88,13 @@ def lights(results: Mapping[str, Results], estimators: Sequence[str]) -> str:
 def episodes(results: Results, estimator: str) -> str:
     """The most influential episodes, to be opened one by one."""
     _, estimate, problem = results.chosen(estimator)
-    return "".join(_episode(one, estimate.value) for one in influential(problem, estimate))
+    logs = problem.evidence.logbook.episodes
+    return "".join(_episode(one, estimate.value, logs) for one in influential(problem, estimate))
 
 
-def _episode(told: Told, value: float) -> str:
-    rows = "".join(_step(one) for one in told.steps)
+def _episode(told: Told, value: float, logs: Episodes) -> str:
+    states = _states(told, logs)
+    rows = "".join(_step(one, state) for one, state in zip(told.steps, states, strict=True))
     heads = ("step", "state", "done", "the policy would do", "experts expect", "reward", "still on path")
     summary = (
         f"Episode {told.episode}: return {number(told.achieved)}, weight {told.weight:.2g} times the mean; without it "
@@ -103,14 +108,35 @@ def _episode(told: Told, value: float) -> str:
     )
 
 
-def _step(one: Step) -> str:
+def _states(told: Told, logs: Episodes) -> list[str]:
+    """The state at each step of an episode: its label, or the features as they were read."""
+    if logs.has_states or logs.features is None or logs.extra is None:
+        return [str(one.state) for one in told.steps]
+    first = int(logs.offsets[logs.labels.words.index(told.episode).as_py()])
+    there = [name for name in logs.features.columns if name in logs.extra.column_names]
+    shown, more = there[:FEATURES_SHOWN], ", ..." if len(there) > FEATURES_SHOWN else ""
+    columns = logs.extra.slice(first, len(told.steps)).select(shown).to_pydict()
+    return [
+        ", ".join(f"{name} {_measured(columns[name][k])}" for name in shown) + more if one.action is not None else "-"
+        for k, one in enumerate(told.steps)
+    ]
+
+
+def _measured(value: Any) -> str:
+    """A measurement in short; a gap that was filled is called missing."""
+    if value is None or value != value:
+        return "missing"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _step(one: Step, state: str) -> str:
     chosen = ", ".join(f"{escape(str(action))} {_share(prob)}" for action, prob in one.chosen) or "-"
     answers = ", ".join(f"{escape(str(action))}: {number(value)}" for action, value in one.answers) or "-"
     done = "-" if one.action is None else escape(str(one.action))
     agrees = one.action is None or any(action == one.action for action, _ in one.chosen)
     mark = done if agrees else f"{done} <small>(left)</small>"
     return (
-        f'<tr><th scope="row">{one.step}</th><td>{escape(str(one.state))}</td><td>{mark}</td><td>{chosen}</td>'
+        f'<tr><th scope="row">{one.step}</th><td>{escape(state)}</td><td>{mark}</td><td>{chosen}</td>'
         f'<td>{answers}</td><td class="number">{one.reward:g}</td><td class="number">{_share(one.follows)}</td></tr>'
     )
 
