@@ -43,7 +43,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.semiope: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[models]"
 	touch $@
 
 $(VENV)/.test $(VENV)/.docs $(VENV)/.gym $(VENV)/.paper: $(VENV)/.%: pyproject.toml | $(VENV)/bin/python

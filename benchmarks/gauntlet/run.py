@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -212,7 +212,7 @@ def examine(family: str, seed: int, parts: Iterable[str]) -> list[Row]:
 
 def _one_thread() -> None:
     """Let linear algebra have one thread in each process: there are as many processes as cores."""
-    importlib.import_module("scipy.linalg")  # has threads of its own, once it is there
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # for what is loaded later
     threadpool_limits(limits=1)
 
 

@@ -274,3 +274,25 @@ def test_where_nothing_was_asked_the_logs_tell() -> None:
     assert factor[(state == 1) & (action == 1)] == pytest.approx(1 / np.mean(action[state == 1]))
     assert any("without support for pp-pdis" in warning for warning in found.warnings)
     assert not any("without support for pp-dr" in warning for warning in found.warnings)
+
+
+@pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+def test_with_a_fitted_behavior_policy_logs_speak_where_nothing_was_asked() -> None:
+    """Without annotations pp-dr is dr; of an action that nobody was asked about, the logs have to tell."""
+    rng = np.random.default_rng(0)
+    n = 400
+    x, action = rng.normal(size=n), rng.integers(3, size=n)
+    episodes = so.Episodes.from_arrays(
+        episode=np.arange(n), step=np.zeros(n, int), action=action, reward=action + x, features={"x": x}
+    )
+    policy = np.tile([0.2, 0.3, 0.5], (n, 1))
+    plain = so.evaluate(episodes, policy, estimators=["dr", "pp-dr"])
+    assert plain["pp-dr"].values == pytest.approx(plain["dr"].values, abs=1e-12)
+    rows = np.flatnonzero(action == 2)[::2]
+    about = rng.integers(2, size=len(rows))  # never about action 2
+    annotations = so.Annotations.from_arrays(
+        episode=rows, step=np.zeros(len(rows), int), action=about, value=about + x[rows]
+    )
+    found = so.evaluate(episodes, policy, annotations=annotations, estimators="pp-dr")["pp-dr"]
+    low, high = found.interval()
+    assert low < 1.3 < high

@@ -175,3 +175,27 @@ def test_the_plain_call_holds_the_truth_and_needs_no_behavior_policy() -> None:
     assert high - low < 0.5
     assert found[0].headline == "pp-dr"
     assert found[0]["pp-dr"].unshrunk == pytest.approx(found[1]["pp-dr"].unshrunk, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
+def test_binned_states_leave_out_what_features_tell() -> None:
+    """Two bins of x are no state; fine bins are. At 5%, chance makes the second one amber in 1 of 20 datasets."""
+    lights = {}
+    for n_bins in (2, 40):
+        episodes = world(800, seed=11)
+        x = measured(episodes)
+        bins = np.searchsorted(np.quantile(x, np.linspace(0, 1, n_bins + 1)[1:-1]), x)
+        binned = so.Episodes.from_arrays(
+            episode=np.repeat(np.arange(800), HORIZON), step=episodes.step, action=episodes.action,
+            reward=episodes.reward, state=bins, features={"x": x},
+        )  # fmt: skip
+        policy = so.Policy.from_table(np.full((n_bins, 2), 0.5))
+        rows = np.arange(0, episodes.n_steps, 7)
+        annotations = so.Annotations.from_arrays(
+            episode=episodes.episode_of(rows), step=episodes.step[rows], action=1 - episodes.action[rows],
+            value=np.zeros(len(rows)),
+        )  # fmt: skip
+        results = so.evaluate(binned, policy, annotations=annotations, gamma=GAMMA)
+        finding = so.diagnose(results, refute=False)["what states leave out"]
+        lights[n_bins] = finding.light, "features" in finding.sentence
+    assert lights == {2: ("amber", True), 40: ("green", False)}

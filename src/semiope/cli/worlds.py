@@ -19,7 +19,10 @@ from semiope.errors import OptionError
 def demo(
     report: Annotated[str, typer.Option(metavar="FILE.html", help="Where to write the report.")] = "semiope-demo.html",
 ) -> None:
-    """Simulate a ward, evaluate 26 policies from its logs, ask experts, evaluate again, and write a report."""
+    """Simulate a ward, evaluate 26 policies from its logs, ask annotators, evaluate again, and write a report.
+
+    Then the same with vitals in the place of states.
+    """
     from semiope.example.demo import run
 
     check_targets(None, report, [])

@@ -56,9 +56,7 @@ def judge_models(problem: Problem, names: Sequence[str]) -> list[str]:
     ]
 
 
-def judge_normalizers(
-    policy: str, estimates: Mapping[str, Estimate], unsupported: float, *, counted: bool
-) -> list[str]:
+def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupported: float, *, way_out: str) -> list[str]:
     """Warn where ratios with annotations do not average one, as they should if the augmented policy were right.
 
     `unsupported` is the mass of the policy without support: it explains as much, and has a warning of its own.
@@ -71,7 +69,6 @@ def judge_normalizers(
         error = float(estimate.normalizers.std(ddof=1)) / len(estimate.normalizers) ** 0.5
         if math.isfinite(mean) and abs(mean - 1) > unsupported + max(DEVIATIONS * error, NOTICEABLE):
             also = f"{ESTIMATORS[name].normalized} or " if ESTIMATORS[name].normalized else ""
-            way_out = "finer states" if counted else "behavior='count'"
             messages.append(
                 f"policy {policy!r}: the ratios of {name} average {mean:.3g} where 1 is expected: it is biased. "
                 "The mean split weights are counted, and for actions of the behaviour policy that were not logged in a "

@@ -43,6 +43,11 @@ class Evidence:
         """Whether means are weighted by prefixes: not without any weight on annotations, so that C-x then is x."""
         return self.means == "prefix" and bool(self.split_weights.annotated.any())
 
+    @property
+    def another_behavior(self) -> str:
+        """What to try where the behavior policy looks wrong."""
+        return "behavior='count'" if self.logbook.episodes.has_states else "behavior='boosting'"
+
     def with_values(self, value: Floats) -> Evidence:
         """The same evidence with other values of its aligned annotations; nothing that is derived depends on them."""
         annotations = self.logbook.annotations.with_values(value)

@@ -110,10 +110,10 @@ def division(problem: Problem) -> Division:
     # Predictions from outside are of actions not taken: only pp-pdis does not depend on what the model says of others.
     # A behavior policy fitted to features may be wrong in its form: pp-pdis does without it.
     fitted = problem.evidence.behavior.origin == "fitted"
-    if behavior is None or fitted or isinstance(problem.modelled.outcomes, WithPredictions):
-        return Division(evaluation[0], evaluation[1] / prob, 1.0)
     never = problem.once(never_asked)
     by_logs = safe_ratio(evaluation[0], problem.evidence.behavior.lookup.taken(rows))
+    if behavior is None or fitted or isinstance(problem.modelled.outcomes, WithPredictions):
+        return Division(np.where(never, by_logs, evaluation[0]), evaluation[1] / prob, 1.0)
     known = _Known(evaluation, behavior, prob, never, by_logs)
     if problem.fixed is not None:
         return _divided(known, problem.fixed.once(division).preference)

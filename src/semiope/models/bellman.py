@@ -163,7 +163,7 @@ class BellmanModel:
         Given state and action, the residual of a row is of mean 0 whatever came before. So the sum of products of two
         residuals of an episode has mean 0. If states leave out something that lasts, it has not.
         """
-        counts, (row, off) = self.empirical.counts, self._residuals
+        counts, (row, off) = self.empirical.counts, self.residuals
         at = self.rows.part(row)
         unit = float(np.abs(off).max(initial=0.0))
         if unit <= ROUNDING * float(np.abs(at.read(self.returns())).max(initial=0.0)):  # nothing varies
@@ -177,7 +177,7 @@ class BellmanModel:
         return float(products.sum()) / size if size > 0 else 0.0
 
     @cached_property
-    def _residuals(self) -> tuple[Integers, Floats]:
+    def residuals(self) -> tuple[Integers, Floats]:
         """Rows with a decision, and r + gamma V of the next state less Q there."""
         returns = self.returns()
         row = np.flatnonzero(self.rows.action >= 0)
@@ -188,7 +188,7 @@ class BellmanModel:
     @cached_property
     def spread(self) -> Spread:
         """How much what follows varies, within pairs and between the actions of a state, as the logs tell."""
-        counts, (row, off) = self.empirical.counts, self._residuals
+        counts, (row, off) = self.empirical.counts, self.residuals
         at, returns = self.rows.part(row), self.returns()
         mean = at.read(returns)
         # In units of the largest, so that squares of extreme rewards stay in range.

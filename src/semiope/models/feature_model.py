@@ -25,7 +25,7 @@ from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
 from semiope.errors import OptionError
 from semiope.models.basis import Basis
-from semiope.models.folds import FOLDS, refuse_alone
+from semiope.models.folds import FOLDS, deal, refuse_alone
 from semiope.models.study import Corrected, Study, following
 from semiope.models.variance_components import Posterior, fit, solve
 from semiope.policies.policy import AnyPolicy
@@ -126,6 +126,39 @@ class FeatureModel:
             basis = Basis(inputs_at(study, some), n_actions, timed=timed)
             found[key] = _Known(study.episodes, basis, _sums(study, basis), {})
         return found[key]
+
+
+def explained(study: Study, row: Integers, left: Floats) -> float:
+    """How well features predict what a model leaves in these rows, in standard errors over episodes; 0 if not at all.
+
+    A regression on features and the action taken, cross-fitted by episode; each prediction is multiplied by what it
+    predicts. Where features tell nothing beyond the model, the mean of that is 0 or less.
+    """
+    n_actions, action = study.probs.shape[1], study.episodes.action[row]
+    timed = int(study.episodes.lengths.max()) > 1
+    basis = Basis(inputs_at(study, row[:: max(len(row) // MOST_LOOKED_AT, 1)]), n_actions, timed=timed)
+    fold = deal(study.episodes.n_episodes)[study.episodes.episode_of(row)]
+    unit = max(float(np.abs(left).max(initial=0.0)), 1e-150)
+    y, products = left / unit, np.zeros(len(row))
+    d, n_folds = basis.n_columns, int(fold.max(initial=0)) + 1
+    grams, crosses, squares = np.zeros((n_folds, d, d)), np.zeros((n_folds, d)), np.zeros(n_folds)
+    for k, part in _parts(fold, n_folds):
+        x = basis.taken(basis.of(inputs_at(study, row[part])), action[part])
+        grams[k] += x.T @ x
+        crosses[k] += x.T @ y[part]
+        squares[k] += y[part] @ y[part]
+    times = np.bincount(fold, minlength=n_folds)
+    weights = []
+    for k in range(n_folds):
+        gram, cross = (np.delete(one, k, axis=0).sum(axis=0) for one in (grams, crosses))
+        square, n = float(squares.sum() - squares[k]), float(len(y) - times[k])
+        weights.append(fit(gram, cross, square, n, basis.blocks).mean)
+    for k, part in _parts(fold, n_folds):
+        x = basis.taken(basis.of(inputs_at(study, row[part])), action[part])
+        products[part] = (x @ weights[k]) * y[part]
+    sums = np.bincount(study.episodes.episode_of(row), weights=products, minlength=study.episodes.n_episodes)
+    size = float(np.linalg.norm(sums - sums.mean()))
+    return max(float(sums.sum()) / size, 0.0) if size > 0 else 0.0
 
 
 def inputs_at(study: Study, rows: Integers) -> Floats:

@@ -23,8 +23,9 @@ from semiope.diagnostics.quality import annotator_quality
 from semiope.diagnostics.shuffle import judge_shuffled
 from semiope.diagnostics.steps import judge_steps
 from semiope.errors import NotEstimatedError, nearest
+from semiope.estimate.predicted import never_asked
 from semiope.estimate.problem import Problem
-from semiope.estimate.registry import ESTIMATORS
+from semiope.estimate.registry import ESTIMATORS, Estimator
 from semiope.pipeline.refute import leave_one_out, placebo
 from semiope.pipeline.results import Results, frame, named
 from semiope.pipeline.trust import judge_filled_in, judge_following, judge_states, judge_tipping, judge_trust
@@ -157,7 +158,7 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
         judge_path(problem, listens=listens),
         judge_thin(problem, listens=listens, matters=matters and not kind.completes),
         *([overlap] if overlap is not None else []),
-        *_on_behavior(problem, matters=matters and not (kind.completes and counted)),
+        *_on_behavior(problem, matters=matters and not (kind.completes and counted), aside=_aside(problem, kind)),
     ]
     if listens:
         findings.append(judge_tipping(results, name))
@@ -169,14 +170,24 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
     return Diagnosis(results.policy, name, findings)
 
 
-def _on_behavior(problem: Problem, *, matters: bool) -> list[Finding]:
+def _aside(problem: Problem, kind: Estimator) -> bool:
+    """Whether an estimator does without the behavior policy: it was fitted, and all actions were asked about.
+
+    Estimates that do not trust annotations still rest on it: if it is wrong, that is a reason for caution.
+    """
+    fitted = problem.evidence.behavior.origin == "fitted"
+    return fitted and kind.completes and bool(len(problem.annotations.row)) and not problem.once(never_asked).any()
+
+
+def _on_behavior(problem: Problem, *, matters: bool, aside: bool) -> list[Finding]:
     """Whether the behavior policy is the one that acted: by states where they recur, by features where they are."""
     evidence = problem.evidence
     episodes, counted = evidence.logbook.episodes, evidence.behavior.origin == "counted"
-    return [
+    found = [
         *([judge_behavior(evidence, matters=matters)] if episodes.has_states or counted else []),
         *([judge_propensities(evidence, matters=matters)] if episodes.features is not None and not counted else []),
     ]
+    return [one._replace(light=_least(one.light)) if aside else one for one in found]
 
 
 def _on_annotators(results: Results) -> list[Finding]:
@@ -194,7 +205,8 @@ def _least(light: str) -> str:
 
 
 def _refutations(results: Results, name: str, problem: Problem, *, listens: bool, seed: Seed) -> Iterator[Finding]:
-    yield placebo(results)
+    found = placebo(results)
+    yield found._replace(light=_least(found.light)) if _aside(problem, ESTIMATORS[name]) else found
     answers = results.origin.annotations
     if not listens or answers is None:
         return

@@ -101,7 +101,7 @@ def evaluate(
         pp-pdis need none of them for annotations that are missing or noisy, or for annotators who differ.
     model
         Of returns, for the direct, doubly robust and prediction-powered estimators. "auto": counted from the logs where
-        states recur, else means by step and action. "empirical" (counted), "linear", "forest" or "boosting" (fitted Q
+        states recur, else by a regression on features or, without any, means by step and action. "empirical" (counted), "linear", "forest" or "boosting" (fitted Q
         evaluation on features), a `FittedQ`, or Q-hat itself: an array (n_states, n_actions) or (n_steps, n_states,
         n_actions), a table of state, action, value (and step), or of episode, step, action, value. Given Q-hat for
         several policies is a dict by name.
@@ -262,7 +262,8 @@ def _evaluate_one(
     messages += judge_models(problem, names)
     messages += judge_numbers(problem.name, estimates)
     counted = problem.evidence.behavior.origin == "counted"
-    messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0), counted=counted)
+    way_out = "finer states" if counted else problem.evidence.another_behavior
+    messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0), way_out=way_out)
     for message in messages:
         warnings.warn(StatisticalWarning(message), stacklevel=3)
     annotations = problem.annotations

@@ -41,7 +41,8 @@ def placebo(results: Results) -> Finding:
         "for information: a counted policy cannot fail this" if counted else f"{PLACEBO} standard errors apart",
         f"Evaluated like the new one, the policy that acted comes to {found.value:.4g}; {observed.value:.4g} was "
         f"observed{' as it must' if light == GREEN else ': these should be the same'}.",
-        "" if light == GREEN else "The behaviour policy given or logged is not the one that acted: behavior='count'.",
+        "" if light == GREEN else
+        f"The behavior policy is not the one that acted. Try {problem.evidence.another_behavior}.",
     )  # fmt: skip
 
 

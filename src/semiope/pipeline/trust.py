@@ -15,6 +15,7 @@ from semiope.diagnostics.findings import AMBER, GREEN, RED, Finding
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.estimate.result import NO_CHANCE, Estimate, Rival
+from semiope.models.feature_model import explained
 from semiope.pipeline.evaluate import again
 from semiope.pipeline.results import Results, one_of
 from semiope.pipeline.rivals import LOGGED, follow, rivals_of
@@ -144,14 +145,20 @@ def judge_states(results: Results, name: str) -> Finding | None:
     counted = modelled.of_all_logs if rests or kind.shrinks else None
     if counted is None or counted.model.shape[0] == 1:
         return None
-    apart = counted.model.dependence
-    light = GREEN if apart**2 <= NO_CHANCE else RED if rests else AMBER
+    apart, told = counted.model.dependence, 0.0
+    if results.origin.episodes.features is not None:
+        row, left = counted.model.residuals
+        told = explained(modelled.study, modelled.study.decisions.row[row], left)
+    light = GREEN if max(apart**2, told**2) <= NO_CHANCE else RED if rests else AMBER
+    what = "the episode's past" if apart**2 > NO_CHANCE else "features that are not in the state"
+    apart = apart if apart**2 > NO_CHANCE or told < abs(apart) else told
     return Finding(
         "what states leave out", light, f"{apart:+.1f} standard errors",
-        "amber if what the model misses goes together within episodes at 5%, red where the model is not corrected",
+        "amber if what the model misses goes together within episodes, or with features, at 5%; red where the model is "
+        "not corrected",
         "Given its state and action, what follows does not depend on the episode's past, as far as the logs show."
         if light == GREEN else
-        "Given its state and action, what follows depends on the episode's past: states leave out something that "
+        f"Given its state and action, what follows depends on {what}: states leave out something that "
         "matters. A model counted over them is wrong" + (", and nothing corrects it here." if rests else
         ". The headline does not need it; but if those who acted knew what is left out, all estimates may be off."),
         "" if light == GREEN else "Put what matters into the state, or evaluate with features.",
