@@ -101,10 +101,10 @@ def evaluate(
         pp-pdis need none of them for annotations that are missing or noisy, or for annotators who differ.
     model
         Of returns, for the direct, doubly robust and prediction-powered estimators. "auto": counted from the logs where
-        states recur, else by a regression on features or, without any, means by step and action. "empirical" (counted), "linear", "forest" or "boosting" (fitted Q
-        evaluation on features), a `FittedQ`, or Q-hat itself: an array (n_states, n_actions) or (n_steps, n_states,
-        n_actions), a table of state, action, value (and step), or of episode, step, action, value. Given Q-hat for
-        several policies is a dict by name.
+        states recur, else by a regression on features or, without any, means by step and action. "empirical"
+        (counted), "linear", "forest" or "boosting" (fitted Q evaluation on features), a `FittedQ`, or Q-hat itself: an
+        array (n_states, n_actions) or (n_steps, n_states, n_actions), a table of state, action, value (and step), or of
+        episode, step, action, value. Given Q-hat for several policies is a dict by name.
     features
         Names of columns of the episodes that make up the state, if they were read without (see `read_episodes`).
     predictions
