@@ -10,12 +10,12 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, dataset
-from threadpoolctl import threadpool_limits
 from truth import keep_in
 
 import semiope as so
@@ -210,12 +210,6 @@ def examine(family: str, seed: int, parts: Iterable[str]) -> list[Row]:
     return rows
 
 
-def _one_thread() -> None:
-    """Let linear algebra have one thread in each process: there are as many processes as cores."""
-    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # for what is loaded later
-    threadpool_limits(limits=1)
-
-
 def run(
     wanted: Iterable[tuple[str, int]], parts: tuple[str, ...], path: Path, jobs: int,
     progress: Callable[[int, int], None], cache: Path,
@@ -227,8 +221,10 @@ def run(
     known = {(row["family"], row["seed"], row["part"]) for row in read(path)}
     left = {(family, seed): [part for part in parts if (family, seed, part) not in known] for family, seed in wanted}
     left = {key: those for key, those in left.items() if those}
+    # As many processes as cores, each with one thread for linear algebra: set before they start.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     with (
-        ProcessPoolExecutor(jobs, initializer=keep_in, initargs=(cache,)) as pool,
+        ProcessPoolExecutor(jobs, get_context("spawn"), initializer=keep_in, initargs=(cache,)) as pool,
         path.open("a", encoding="utf-8") as lines,
     ):
         futures = [pool.submit(examine, family, seed, those) for (family, seed), those in left.items()]
