@@ -84,7 +84,7 @@ class FeatureModel:
         return f"regression on features with variance components, {self.folds} folds"
 
     def fit(self, study: Study, fold: int) -> Floats:
-        """Predict Q-hat of every action in every row from the rows of other folds."""
+        """Predict Q-hat of every action from the rows of other folds, in rows of the fold and rows with annotations."""
         if study.fold is not None:
             refuse_alone(study.episodes.n_episodes)
         known = self._known(study)
@@ -120,10 +120,7 @@ class FeatureModel:
         found, n_actions = self._found.setdefault(study.policy, {}), study.probs.shape[1]
         key = study.gamma, n_actions, study.fold is not None
         if key not in found or found[key].episodes is not study.episodes:
-            rows = study.decisions.row
-            some = rows[:: max(len(rows) // MOST_LOOKED_AT, 1)]
-            timed = int(study.episodes.lengths.max()) > 1
-            basis = Basis(inputs_at(study, some), n_actions, timed=timed)
+            basis = _basis(study, study.decisions.row)
             found[key] = _Known(study.episodes, basis, _sums(study, basis), {})
         return found[key]
 
@@ -134,9 +131,7 @@ def explained(study: Study, row: Integers, left: Floats) -> float:
     A regression on features and the action taken, cross-fitted by episode; each prediction is multiplied by what it
     predicts. Where features tell nothing beyond the model, the mean of that is 0 or less.
     """
-    n_actions, action = study.probs.shape[1], study.episodes.action[row]
-    timed = int(study.episodes.lengths.max()) > 1
-    basis = Basis(inputs_at(study, row[:: max(len(row) // MOST_LOOKED_AT, 1)]), n_actions, timed=timed)
+    basis, action = _basis(study, row), study.episodes.action[row]
     fold = deal(study.episodes.n_episodes)[study.episodes.episode_of(row)]
     unit = max(float(np.abs(left).max(initial=0.0)), 1e-150)
     y, products = left / unit, np.zeros(len(row))
@@ -167,7 +162,18 @@ def inputs_at(study: Study, rows: Integers) -> Floats:
     if features is None:
         raise OptionError("model: there are no features. Name them: so.read_episodes(..., features=[...]).")
     x = features.matrix[rows]
-    return np.column_stack([x, step[rows]]) if study.episodes.lengths.max() > 1 else x
+    return np.column_stack([x, step[rows]]) if _timed(study) else x
+
+
+def _basis(study: Study, rows: Integers) -> Basis:
+    """Terms for functions of the features of these rows."""
+    some = rows[:: max(len(rows) // MOST_LOOKED_AT, 1)]
+    return Basis(inputs_at(study, some), study.probs.shape[1], timed=_timed(study))
+
+
+def _timed(study: Study) -> bool:
+    """Whether episodes have several steps."""
+    return int(study.episodes.lengths.max()) > 1
 
 
 def _sums(study: Study, basis: Basis) -> Sums:

@@ -30,7 +30,6 @@ class Posterior:
     covariance: Floats
     blocks: Floats
     noise: float
-    effective: float
 
 
 def fit(
@@ -42,7 +41,7 @@ def fit(
     size = square / max(n, 1.0)
     if not size > 0:
         zero = np.zeros(len(cross))
-        return Posterior(zero, np.zeros_like(gram), np.zeros(n_blocks), 0.0, 0.0)
+        return Posterior(zero, np.zeros_like(gram), np.zeros(n_blocks), 0.0)
     diagonal = np.bincount(blocks, weights=np.diag(gram), minlength=n_blocks) / max(n, 1.0)
     if start is None:
         # Each block is taken to explain half of y, until it shows how much it does.
@@ -51,7 +50,7 @@ def fit(
         variances, noise = start
     variances = variances.copy()
     variances[0] = FLAT * size
-    found = _solve(gram, cross, square, n, blocks, variances, noise)
+    found = _posterior(gram, cross, blocks, variances, noise)
     for _ in range(rounds):
         before, was = variances.copy(), noise
         number = _effective(found, blocks, variances)
@@ -62,7 +61,7 @@ def fit(
         variances = np.maximum(variances, LEAST * size / np.maximum(diagonal, 1e-300))
         left = square - 2 * float(found.mean @ cross) + float(found.mean @ gram @ found.mean)
         noise = max(left / max(n - float(number.sum()), 1.0), LEAST * size)
-        found = _solve(gram, cross, square, n, blocks, variances, noise)
+        found = _posterior(gram, cross, blocks, variances, noise)
         change = float(np.max(np.abs(variances - before)[1:] * diagonal[1:], initial=0.0))
         if change <= SETTLED * size and abs(noise - was) <= SETTLED * was:
             break
@@ -77,9 +76,8 @@ def solve(gram: Floats, cross: Floats, blocks: Integers, variances: Floats, nois
     return found
 
 
-def _solve(
-    gram: Floats, cross: Floats, square: float, n: float, blocks: Integers, variances: Floats, noise: float
-) -> Posterior:
+def _posterior(gram: Floats, cross: Floats, blocks: Integers, variances: Floats, noise: float) -> Posterior:
+    """What is known of the weights for known variances."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
     # In units of the prior's standard deviations, so that the matrix is well conditioned.
@@ -91,7 +89,7 @@ def _solve(
     inverse = np.triu(half) + np.triu(half, 1).T
     mean = std * (inverse @ (std * cross)) / noise
     covariance = std[:, None] * inverse * std
-    return Posterior(mean, covariance, variances, noise, float(len(std) - np.trace(inverse)))
+    return Posterior(mean, covariance, variances, noise)
 
 
 def _effective(found: Posterior, blocks: Integers, variances: Floats) -> Floats:

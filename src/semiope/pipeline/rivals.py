@@ -7,7 +7,9 @@ and T the smaller variance; if all of them share a bias, T has it and L has not.
                          annotation minus outcome, r + gamma v weighted to the policy as in T. Of v, a part k comes from
                          annotations and has the bias as well: b = sum (g - r - gamma v) / sum (1 - gamma k).
                          L = T - b K, with K the part of T that comes from annotations.
-    logs alone           dm+-is, which corrects the model by ratios; where weights are not carried by a few episodes
+    logs alone           dm+-is, which corrects the model by ratios; where weights are not carried by a few episodes. If
+                         the behavior policy was fitted to features, it may be wrong in its form, and a difference shows
+                         no bias
     model of the logs    the MDP counted from all logs, where every pair that the policy comes to was logged; its
                          variance is that of its Bellman errors
 
