@@ -48,6 +48,7 @@ class Dataset(NamedTuple):
     `of_behavior` are some of one annotator about the behavior policy itself, `all_of_behavior` are all of them.
     `unit` is the standard deviation of Q over the questions. `hidden`: annotators are wrong in a way that these data
     cannot show. `has_features`: states are features, which hardly ever recur. `noise` may be one for each annotator.
+    `returns_of` knows Q of the policy for any questions: episode numbers, steps, and words for actions.
     """
 
     family: str
@@ -70,6 +71,7 @@ class Dataset(NamedTuple):
     unit: float
     unsupported: float
     hidden: bool
+    returns_of: Callable[[np.ndarray, np.ndarray, list[Any]], np.ndarray]
     has_features: bool = False
 
 
@@ -129,6 +131,7 @@ def dataset(
     episodes = logged = mdp.sample(world.behavior, n, seed=number, propensities=known)
     every = questions(mdp, world, world.evaluation, episodes)
     unit = float(every.returns[~every.taken].std()) or 1.0
+    returns_of = partial(_returns_of, every, mdp.actions.words.to_pylist())
     policies = mdp.policy(world.evaluation), mdp.policy(world.behavior)
     if world.observed is not None:
         episodes, every, policies = _as_observed(world, episodes, every)
@@ -157,8 +160,19 @@ def dataset(
         family, seed, kind, design, share, noise, episodes, *policies, annotations,
         partial(table, exact, exact.returns, words), of_behavior, all_of_behavior, options,
         mdp.value(world.evaluation), 0.0, mdp.value(world.behavior), unit, unsupported,
-        _hidden(kind, design, unsupported),
+        _hidden(kind, design, unsupported), returns_of,
     )  # fmt: skip
+
+
+def _returns_of(
+    every: Questions, words: list[Any], episode: np.ndarray, step: np.ndarray, action: list[Any]
+) -> np.ndarray:
+    """Q of the policy for these questions."""
+    number = {label: k for k, label in enumerate(words)}
+    places = zip(every.episode.tolist(), every.step.tolist(), every.action.tolist(), strict=True)
+    known = dict(zip(places, every.returns.tolist(), strict=True))
+    asked = zip(episode.tolist(), step.tolist(), (number[label] for label in action), strict=True)
+    return np.array([known[place] for place in asked])
 
 
 def _as_observed(
@@ -344,11 +358,25 @@ def _of_features(
         frame["behavior_prob"] = world.behavior_probs(logged.x)[np.arange(len(frame)), logged.action]
     policies = [so.FeaturePolicy(one, actions=words) for one in (world.evaluation_probs, world.behavior_probs)]
     exact = partial(_exact, world, logged, every.part(needed & ~every.taken), words, (seed, place, 2))
+    returns_of = partial(_returns_by_rollouts, world, logged, words, (seed, place, 3))
     return Dataset(
         family, seed, kind, design, share, noise, so.read_episodes(frame, features=list(world.features)), *policies,
         annotations, exact, None, None, {"gamma": world.gamma}, known.value, known.value_error, known.of_behavior,
-        known.unit, known.unsupported, _hidden(kind, design, known.unsupported), has_features=True,
+        known.unit, known.unsupported, _hidden(kind, design, known.unsupported), returns_of,
+        has_features=True,
     )  # fmt: skip
+
+
+def _returns_by_rollouts(
+    world: FeatureWorld, logged: Log, words: list[Any], seed: tuple[int, ...], episode: np.ndarray, step: np.ndarray,
+    action: list[Any],
+) -> np.ndarray:  # fmt: skip
+    """Q of the policy for these questions, from 1,000 rollouts each."""
+    row = np.searchsorted(logged.episode, episode) + step
+    number = {label: k for k, label in enumerate(words)}
+    taken = np.array([number[label] for label in action], dtype=int)
+    rng = np.random.default_rng(seed)
+    return action_values(world, world.evaluation_probs, logged.x[row], logged.step[row], taken, rng, 1000)[0]
 
 
 def _questions_of_rows(logged: Log, proposal: np.ndarray) -> Questions:

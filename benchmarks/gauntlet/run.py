@@ -10,12 +10,14 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, dataset
+from studies import study
 from truth import keep_in
 
 import semiope as so
@@ -183,9 +185,15 @@ def _estimate(estimate: so.Estimate) -> Row:
     return {"value": estimate.value, "std_error": estimate.std_error, "low": low, "high": high}
 
 
+def best_studies(data: Dataset) -> Row:
+    """A study whose questions are the best by an annotation model of states; nothing where states are features."""
+    return {} if data.has_features else study(data, "best")
+
+
 PARTS: dict[str, Callable[[Dataset], Row]] = {
     "plain": plain_call, "baselines": baselines, "repairs": repairs, "equal": equal, "taken": asked_about_taken,
     "own": own_biases, "planned": planned, "features": features, "rehearsed": rehearsed,
+    "studies": partial(study, design="random"), "best studies": best_studies,
 }  # fmt: skip
 
 

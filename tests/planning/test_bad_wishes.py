@@ -186,8 +186,8 @@ def test_policies_by_row_have_no_model_that_turns_answers_about_usual_care() -> 
         prob=np.ones(len(decided)),
     )  # fmt: skip
     with pytest.raises(so.SemiopeError, match="about: answers about usual care are turned to a policy by a model"):
-        so.plan(episodes, by_row, 5, about="behavior")
-    assert so.plan(episodes, by_row, 5).n_needed == 5
+        so.plan(episodes, by_row, 5, about="behavior", design="best")
+    assert so.plan(episodes, by_row, 5, design="best").n_needed == 5
 
 
 def test_rewards_beyond_what_can_be_squared_are_refused() -> None:

@@ -172,10 +172,12 @@ def test_readers_judge_by_other_questions() -> None:
     matters = planned("optimal", 50).planner.matters
     # By all: two of three are right. By the action: who is alone in a group is left to chance.
     asked = Asked(np.array([0, 1, 2]), np.array([0, 0, 1]), np.zeros(3, dtype=np.int64))
-    assert guessed(matters, asked, np.array([[1.0, 1.0, 0.0]])).share == pytest.approx((1 + 1 + 0.5) / 3)
-    assert guessed(matters, asked, np.full((1, 3), 0.5)) == (0.5, "policy", "chance", 0.5)
+    assert guessed(matters.logbook, matters.names, asked, np.array([[1.0, 1.0, 0.0]])).share == pytest.approx(
+        (1 + 1 + 0.5) / 3
+    )
+    assert guessed(matters.logbook, matters.names, asked, np.full((1, 3), 0.5)) == (0.5, "policy", "chance", 0.5)
     nothing = Asked(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
-    assert guessed(matters, nothing, np.zeros((1, 0))).share == 0.5
+    assert guessed(matters.logbook, matters.names, nothing, np.zeros((1, 0))).share == 0.5
 
 
 def test_large_plans_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +206,7 @@ def test_each_reader_finds_what_it_goes_by() -> None:
     asked = Asked(row, action, np.zeros(len(row), dtype=np.int64))
 
     def guess(yes: Any) -> tuple[str, float, float]:
-        found = guessed(matters, asked, np.asarray(yes, dtype=np.float64)[None])
+        found = guessed(matters.logbook, matters.names, asked, np.asarray(yes, dtype=np.float64)[None])
         return found.by, found.share, found.knowing
 
     one = action % 2 == 1

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 
 
 def planner(policies: Any, annotations: so.Annotations | None = None, **options: Any) -> Planner:
-    return so.plan(patients(), policies, 10, annotations=annotations, gamma=GAMMA, least_gain=0, **options).planner
+    plan = so.plan(patients(), policies, 10, annotations=annotations, gamma=GAMMA, least_gain=0, **options)
+    found: Planner = plan.planner
+    return found
 
 
 def thinly_logged(n: int, share: float, seed: int) -> so.Episodes:

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 
 
 def planner(policies: Any, annotations: so.Annotations | None = None, **options: Any) -> Planner:
-    return so.plan(patients(), policies, 10, annotations=annotations, gamma=GAMMA, least_gain=0, **options).planner
+    plan = so.plan(patients(), policies, 10, annotations=annotations, gamma=GAMMA, least_gain=0, **options)
+    found: Planner = plan.planner
+    return found
 
 
 def some_answers(name: str = NAME, std: float = 0.2) -> so.Annotations:
@@ -220,7 +222,7 @@ def row_policy(episodes: so.Episodes) -> so.RowPolicy:
 def test_plain_means_where_no_model_can_be_counted() -> None:
     episodes = paths()
     policy = row_policy(episodes)
-    found = so.plan(episodes, policy, 5, gamma=0.9).planner
+    found = so.plan(episodes, policy, 5, gamma=0.9, design="best").planner
     assert found.records is None
     cells, returns = found.matters.cells, episodes.returns_to_go(0.9)
     decided = episodes.action >= 0
@@ -232,7 +234,7 @@ def test_plain_means_where_no_model_can_be_counted() -> None:
 def test_plain_means_of_answers_where_there_are_some() -> None:
     episodes = paths()
     policy = row_policy(episodes)
-    first = so.plan(episodes, policy, 5, decoys=0)
+    first = so.plan(episodes, policy, 5, decoys=0, design="best")
     asked = first.sealed.to_pylist()
     values = np.arange(5.0)
     given = so.Annotations.from_arrays(

@@ -61,6 +61,25 @@ def plan(
     ] = None,
     alpha: Annotated[float, typer.Option(help="Stop when decisions are settled at this error rate.")] = 0.05,
     least_gain: Annotated[float, typer.Option(help="Stop when a batch gains less than this share.")] = 0.01,
+    design: Annotated[
+        str | None,
+        typer.Option(
+            metavar="random|best",
+            help="Questions drawn with known probabilities, or the best by a model counted from states. Default: best "
+            "for tables over states, else random.",
+        ),
+    ] = None,
+    behavior: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|count|logistic|boosting", help="Behavior policy, as for evaluate (design random)."),
+    ] = None,
+    features: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Columns of the episodes that make up the state.")
+    ] = None,
+    impute: Annotated[bool, typer.Option("--impute", help="Fill gaps in features, as for evaluate.")] = False,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="Model of returns, as for evaluate (design random).")
+    ] = None,
     gamma: Annotated[float, typer.Option(help="Discount factor.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of decoys, order, and who is asked what.")] = 0,
     json: Annotated[str | None, typer.Option(metavar="FILE", help="Write a summary (- for standard output).")] = None,
@@ -81,14 +100,18 @@ def plan(
         raise OptionError("--out: name a folder.")
     if out is not None and json not in (None, "-") and Path(out).resolve() in Path(str(json)).resolve().parents:
         raise OptionError(f"--json: {json} would lie among the batches of the plan. Name a file elsewhere.")
+    if impute and features is None:
+        raise OptionError("--impute: gaps are filled in features, and none are named. Name them: --features A,B,C.")
     earlier = read_asked(out) if out is not None and batches(Path(out)) else []
     with quietly():
         answers = read_together(annotations) if annotations else None
+        logs = so.read_episodes(episodes, features=features, missing="impute" if impute else "refuse")
         found = so.plan(
-            episodes, policies, budget, annotations=answers, batch=batch, about=about, goal=goal, gamma=gamma,
+            logs, policies, budget, annotations=answers, batch=batch, about=about, goal=goal, gamma=gamma,
             noise=noise, cost=cost, experts=int(experts) if experts.isdecimal() else experts, overlap=overlap,
             shared_by=shared_by, per_episode=per_episode, per_expert=per_expert, decoys=decoys, alpha=alpha,
-            least_gain=least_gain, target_width=target_width, earlier=earlier, seed=seed,
+            least_gain=least_gain, target_width=target_width, earlier=earlier, design=design, behavior=behavior,
+            model=model, seed=seed,
         )  # fmt: skip
     if out is not None:
         check_same(found, Path(out))

@@ -8,9 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, overload
 
+import pyarrow as pa
+
 from semiope._options import Progress, check_gamma
 from semiope._version import __version__
+from semiope.data.annotations import Annotations
 from semiope.data.asked import about_today, read_asked
+from semiope.data.batches import drawn_at_random, effective_inclusion
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, note_on_predictions, notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
@@ -124,8 +128,9 @@ def evaluate(
     """
     gamma = check_gamma(gamma)
     check_cell(cell)
-    averaged = check_means(means, planned=plan is not None)
     asked = None if plan is None else read_asked(plan)
+    at_random = asked is not None and drawn_at_random(asked)
+    averaged = check_means(means, planned=plan is not None and not at_random)
     steps = read_steps(repair)
     chosen(estimators, annotated=False)
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes, features=features)
@@ -134,6 +139,8 @@ def evaluate(
     refuse_states(episodes, cell, steps)
     policies = read_policies(policy, episodes, progress)
     answers = read_answers(annotations, policies)
+    if asked is not None and at_random:
+        answers = {name: _as_drawn(one, asked, name) for name, one in answers.items()}
     names = chosen(estimators, annotated=any(answers.values()))
     if estimators is None and episodes.n_episodes < 2:  # a model needs others
         names = [name for name in names if ESTIMATORS[name].recipe.critic is None]
@@ -167,6 +174,14 @@ def evaluate(
         found = replace(_evaluate_one(weighed, names, settings, notes, doubts, own.between, done), run=run)
         results[name] = _with_refits(found, own)
     return results if several else results["policy"]
+
+
+def _as_drawn(annotations: Annotations | None, asked: Sequence[pa.Table], policy: str) -> Annotations | None:
+    """Annotations with the inclusion probabilities of the draw; as they are if some are to other questions."""
+    if annotations is None:
+        return None
+    probs = effective_inclusion(annotations, asked, policy)
+    return annotations if probs is None else replace(annotations, inclusion_prob=probs)
 
 
 def _with_refits(results: Results, own: Prepared) -> Results:

@@ -12,6 +12,7 @@ import numpy as np
 from semiope._files import exists
 from semiope._options import Progress
 from semiope.data.annotations import Annotations
+from semiope.data.batches import POLICY
 from semiope.data.episodes import Episodes
 from semiope.errors import OptionError, nearest
 from semiope.models.behavior_model import CLASSIFIERS, FittedBehavior, is_unfitted, read_classifier
@@ -50,7 +51,25 @@ def read_answers(annotations: Any, policies: Mapping[str, AnyPolicy]) -> dict[st
             if name not in policies:
                 raise OptionError(f"annotations: there is no policy called {name!r}.{nearest(str(name), policies)}")
         return {name: _as_annotations(annotations.get(name), f"annotations for {name!r}") for name in policies}
-    return dict.fromkeys(policies, _as_annotations(annotations, "annotations"))
+    given = _as_annotations(annotations, "annotations")
+    return _by_policy(given, policies) or dict.fromkeys(policies, given)
+
+
+def _by_policy(annotations: Annotations | None, policies: Mapping[str, AnyPolicy]) -> dict[str, Annotations | None]:
+    """Annotations by the policy that a column `policy` names; nothing where there is one policy, or no such column."""
+    if annotations is None or annotations.extra is None or len(policies) < 2:
+        return {}
+    if POLICY not in annotations.extra.column_names:
+        return {}
+    about = [str(name) for name in annotations.extra.column(POLICY).to_pylist()]
+    unknown = sorted(set(about) - set(policies))
+    if unknown:
+        raise OptionError(
+            f"annotations: column 'policy' names {unknown[0]!r}, and there is no such policy."
+            f"{nearest(unknown[0], policies)} Known: {', '.join(policies)}."
+        )
+    places = {name: np.flatnonzero([one == name for one in about]) for name in policies}
+    return {name: annotations.some(own) if len(own) else None for name, own in places.items()}
 
 
 def read_outcomes(

@@ -17,7 +17,7 @@ with fewer questions come first; and experts would wonder about actions that nob
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,8 @@ import numpy as np
 from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.asked import OTHER, TAKEN
+from semiope.data.episodes import Episodes
+from semiope.data.logbook import Logbook
 from semiope.planning.exchange import Questions, exchange
 from semiope.planning.matters import Matters
 
@@ -157,7 +159,7 @@ def _balanced(ground: Ground, needed: Pairs, candidates: Pairs, wanted: int) -> 
     horizon = int(episodes.lengths.max())
     sides, ours = 2 * probs(row, action) - 1, 2 * probs(*needed) - 1
     score = np.zeros(len(row))
-    for of_needed, of_candidate in zip(_groups(matters, *needed), _groups(matters, row, action), strict=True):
+    for of_needed, of_candidate in zip(_groups(episodes, *needed), _groups(episodes, row, action), strict=True):
         for own, side in zip(ours, sides, strict=True):
             surplus = np.bincount(of_needed, weights=own, minlength=len(matters.logbook.actions) * horizon)
             score += surplus[of_candidate] * side
@@ -176,7 +178,7 @@ def _exchanged(ground: Ground, needed: Pairs, candidates: Pairs, picked: Integer
     episodes, n_needed = matters.logbook.episodes, len(needed[0])
     row, action = (np.append(*both).astype(np.int64) for both in zip(needed, candidates, strict=True))
     said, sort = _told_apart(2 * probs(row, action) - 1)
-    alone, knowing = _groups(matters, row, action), _knowing(matters, row, action)
+    alone, knowing = _groups(episodes, row, action), _knowing(episodes, row, action)
     groups = [*alone, *knowing]
     weights = np.array([1.0] * len(alone) + [KNOWING] * len(knowing) + [1.0])
     questions = Questions(
@@ -188,16 +190,15 @@ def _exchanged(ground: Ground, needed: Pairs, candidates: Pairs, picked: Integer
     return decoys - n_needed
 
 
-def _groups(matters: Matters, row: Integers, action: Integers) -> tuple[Integers, ...]:
+def _groups(episodes: Episodes, row: Integers, action: Integers) -> tuple[Integers, ...]:
     """All, by action, by step, and by both."""
-    episodes = matters.logbook.episodes
     step, action = episodes.step[row].astype(np.int64), action.astype(np.int64)
     return np.zeros_like(step), action, step, action * int(episodes.lengths.max()) + step
 
 
-def _knowing(matters: Matters, row: Integers, action: Integers) -> tuple[Integers, ...]:
+def _knowing(episodes: Episodes, row: Integers, action: Integers) -> tuple[Integers, ...]:
     """Whether the action is the one that was taken, and by action: what experts know who know the episode."""
-    taken = (matters.logbook.episodes.action[row] == action).astype(np.int64)
+    taken = (episodes.action[row] == action).astype(np.int64)
     return taken, 2 * action.astype(np.int64) + taken
 
 
@@ -272,27 +273,28 @@ def _pick(
     return n
 
 
-def guessed(matters: Matters, asked: Asked, probs: Floats) -> Guess:
+def guessed(logbook: Logbook, names: Sequence[str], asked: Asked, probs: Floats) -> Guess:
     """Let readers guess, question by question, whether the policy takes the action asked about.
 
     `probs` is how likely each policy does, question by question, (n_policies, n). A reader says what is right more
     often: always, or for questions about this action, at this step, both, or this action in an episode and a step with
     as many questions; judged by all other questions.
     """
-    episode = matters.logbook.episodes.episode_of(asked.row)
-    constant, action, step, both = _groups(matters, asked.row, asked.action)
+    episodes = logbook.episodes
+    episode = episodes.episode_of(asked.row)
+    constant, action, step, both = _groups(episodes, asked.row, asked.action)
     crowd = np.minimum(np.bincount(episode)[episode], 3) + 4 * (np.bincount(asked.row)[asked.row] > 1)
     readers = {
         "the questions' number": constant, "the action": action, "the step": step, "action and step": both,
         "action and how many questions there are": 8 * action + crowd,
     }  # fmt: skip
-    best = Guess(0.5, matters.names[0], "chance", 0.5)
-    for name, own in zip(matters.names, probs, strict=True):
+    best = Guess(0.5, names[0], "chance", 0.5)
+    for name, own in zip(names, probs, strict=True):
         for by, group in readers.items():
             share = _reader(own, group, leave_out=group is not constant)
             if share > best.share:
                 best = Guess(share, name, by, 0.5)
-    knowing = [_reader(own, group) for own in probs for group in _knowing(matters, asked.row, asked.action)]
+    knowing = [_reader(own, group) for own in probs for group in _knowing(episodes, asked.row, asked.action)]
     return best._replace(knowing=max(best.share, *knowing))
 
 

@@ -23,15 +23,14 @@ from functools import cached_property
 
 import numpy as np
 
-from semiope._arrays import Floats, Integers, frozen
-from semiope._compiled import compiled
+from semiope._arrays import Floats, Integers
 from semiope._memory import refuse_beyond_memory
-from semiope.data.episodes import Episodes
 from semiope.data.labels import number
 from semiope.data.logbook import Logbook
 from semiope.models.places import Places
 from semiope.planning.case import Case, Records
 from semiope.planning.convert import leading_to, turning_errors
+from semiope.planning.influence import influences
 from semiope.planning.level import resting_on
 from semiope.policies.cells import cells_of
 from semiope.policies.lookup import everything
@@ -187,7 +186,7 @@ def what_matters(
         probs = everything(policy.bind(logbook, everywhere, f"policy {name!r}"), logbook)
         probs[episodes.action < 0] = 0.0  # nothing was to be decided, and the policy may be silent
         chosen += probs / len(policies)
-        share, kept[k] = _shares(episodes, probs, gamma)
+        share, kept[k] = influences(episodes, probs, gamma)
         shares.append(share)
         if records is not None:
             others.append(_through_model(logbook, Case(records, policy, name, about_today), share))
@@ -204,17 +203,6 @@ def what_matters(
     for k, table in enumerate(others):
         through[k, cell] = table[row, action]
     return Matters(logbook, list(policies), row, action, share, kept, cell, cells, chosen, through)
-
-
-def _shares(episodes: Episodes, probs: Floats, gamma: float) -> tuple[Floats, Floats]:
-    """What an estimate has of every answer, (n_rows, n_actions), and of the rewards of each episode."""
-    decided = np.flatnonzero(episodes.action >= 0)
-    taken, arrive = np.ones(episodes.n_steps), np.empty(episodes.n_steps)
-    taken[decided] = probs[decided, episodes.action[decided]]
-    _arrive(episodes.offsets, frozen(taken), gamma, arrive)
-    share = probs * arrive[:, None]
-    share[decided, episodes.action[decided]] = 0.0
-    return share, np.add.reduceat(arrive * taken * episodes.reward, episodes.offsets[:-1])
 
 
 def _through_model(logbook: Logbook, case: Case, share: Floats) -> Floats:
@@ -242,13 +230,3 @@ def at_steps_logged(mass: Floats, rows: Places) -> Floats:
     elsewhere = np.where(came[:, :, None], 0.0, mass).sum(axis=0)
     found: Floats = np.where(came[:, :, None], mass + elsewhere / np.maximum(came.sum(axis=0), 1)[:, None], 0.0)
     return found
-
-
-@compiled
-def _arrive(offsets: Integers, taken: Floats, gamma: float, arrive: Floats) -> None:
-    """P_t of every row."""
-    for i in range(len(offsets) - 1):
-        passing = 1.0
-        for row in range(offsets[i], offsets[i + 1]):
-            arrive[row] = passing
-            passing *= gamma * taken[row]

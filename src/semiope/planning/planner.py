@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers
 from semiope.data.annotations import Annotations
 from semiope.data.asked import NEEDED, decoys_only, keys
 from semiope.data.episodes import Episodes
@@ -42,6 +42,16 @@ class Planner:
     annotations: Annotations | None
     wishes: Wishes
     earlier: Sequence[pa.Table] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the policies."""
+        return list(self.policies)
+
+    @property
+    def digest(self) -> str:
+        """The same for the same logs and policies, as far as estimates depend on them."""
+        return self.matters.digest
 
     @property
     def n_questions(self) -> int:
@@ -124,7 +134,7 @@ class Planner:
     @cached_property
     def cost(self) -> Floats:
         """Of each question that matters."""
-        return costs(self.matters, self.wishes.cost)
+        return costs(self.logbook, self.matters.row, self.matters.action, self.wishes.cost)
 
     @cached_property
     def used(self) -> float:
@@ -213,8 +223,11 @@ class Planner:
 
     @property
     def tested(self) -> bool:
-        """Whether answers to a few questions have put the model to the test: before, nothing is called."""
-        return int(np.count_nonzero(self.times)) >= stopping.FEW and not self.n_wild
+        """Whether answers to a few questions have put the model to the test: before, nothing is called.
+
+        Without a model counted from states, nothing is called at all: bounds would rest on means of steps.
+        """
+        return self.records is not None and int(np.count_nonzero(self.times)) >= stopping.FEW and not self.n_wild
 
     @cached_property
     def n_wild(self) -> int:
@@ -247,7 +260,19 @@ class Planner:
     @cached_property
     def supply(self) -> Supply:
         """Questions that can still be asked."""
-        return supply_of(self.matters, self.times > 0, self.cost, self.luck)
+        return supply_of(self.matters, (self.times > 0) | self.too_late[self.matters.row], self.cost, self.luck)
+
+    @cached_property
+    def too_late(self) -> Booleans:
+        """Rows whose questions can no longer be asked: an earlier batch showed later steps of the episode."""
+        number = {str(label): k for k, label in enumerate(self.episodes.labels.words.to_pylist())}
+        last = np.full(self.episodes.n_episodes, -1)
+        for table in self.earlier:
+            for episode, step, _ in keys(table):
+                if episode in number:
+                    last[number[episode]] = max(last[number[episode]], step)
+        found: Booleans = self.episodes.step < np.repeat(last, self.episodes.lengths)
+        return found
 
     @cached_property
     def room(self) -> Integers:
@@ -292,12 +317,12 @@ class Planner:
         asked = self._asked(chosen)
         needed = np.arange(len(asked.row)) < len(chosen.question)
         times = np.concatenate([self._times_asked(asked.row[own], asked.action[own]) for own in (needed, ~needed)])
-        hands = dealt(asked, times, wishes.experts, self.luck, wishes.seed)
+        hands = dealt(self.episodes, asked, times, wishes.experts, self.luck[asked.row, asked.action], wishes.seed)
         return self._result(chosen, asked, hands, decisions, stop, (used, budget), error)
 
     def _times_asked(self, row: Integers, action: Integers) -> Integers:
         wishes = self.wishes
-        return times_asked(row, action, wishes.overlap, wishes.takers, self.luck, wishes.seed)
+        return times_asked(self.luck[row, action], wishes.overlap, wishes.takers, wishes.seed)
 
     def _affordable(self, chosen: Choice, now: float) -> Choice:
         """As many of the questions chosen as experts have time for, and as this pays for: an answer of each expert."""
@@ -358,6 +383,7 @@ class Planner:
             return needed
         excluded = np.zeros(self.luck.shape, dtype=np.bool_)
         excluded[self.told] = True
+        excluded[self.too_late] = True
         left = self.room - np.bincount(matters.episode[chosen.question], minlength=len(self.room))
         added = decoys(
             matters, chosen.question, self.wishes.decoys, self.knowledge.counts, self._probs, excluded, self.luck, left,
@@ -375,7 +401,7 @@ class Planner:
         spent: tuple[float, float],
         error: tuple[float, float],
     ) -> Plan:
-        guess = guessed(self.matters, asked, self._probs(asked.row, asked.action))
+        guess = guessed(self.logbook, self.names, asked, self._probs(asked.row, asked.action))
         return Plan(
             planner=self,
             sealed=sealed_table(

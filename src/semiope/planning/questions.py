@@ -12,6 +12,7 @@ import pyarrow as pa
 from semiope._arrays import Booleans, Floats, Integers, as_floats, frozen
 from semiope._options import check_count
 from semiope._random import PLANS, fill, key_of
+from semiope.data.episodes import Episodes
 from semiope.data.labels import Vocabulary
 from semiope.data.logbook import Logbook
 from semiope.errors import SHOWN, OptionError, nearest
@@ -36,12 +37,12 @@ def table_of(logbook: Logbook, row: Integers, action: Integers) -> pa.Table:
     )
 
 
-def costs(matters: Matters, cost: Cost) -> Floats:
-    """What each question that matters costs: one number, a column of the episodes, or a function of a table.
+def costs(logbook: Logbook, row: Integers, action: Integers, cost: Cost) -> Floats:
+    """What each of these questions costs: one number, a column of the episodes, or a function of a table.
 
-    The table has episode, step, state and action of each question.
+    The table has episode, step, action and, if there are states, state of each question.
     """
-    episodes, n = matters.logbook.episodes, len(matters.row)
+    episodes, n = logbook.episodes, len(row)
     if cost is None:
         return np.ones(n)
     if isinstance(cost, str):
@@ -55,10 +56,11 @@ def costs(matters: Matters, cost: Cost) -> Floats:
         column = episodes.extra.column(cost)
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             raise OptionError(f"cost: column {cost!r} holds {column.type}, not numbers.")
-        found = column.to_numpy().astype(np.float64)[matters.row]
+        found = column.to_numpy().astype(np.float64)[row]
     elif callable(cost):
-        asked = table_of(matters.logbook, matters.row, matters.action)
-        asked = asked.append_column("state", episodes.states.decode(episodes.state[matters.row].astype(np.int64)))
+        asked = table_of(logbook, row, action)
+        if episodes.has_states:
+            asked = asked.append_column("state", episodes.states.decode(episodes.state[row].astype(np.int64)))
         try:
             told = cost(asked)
         except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
@@ -74,7 +76,7 @@ def costs(matters: Matters, cost: Cost) -> Floats:
         raise OptionError(f"cost: {found.shape} numbers for {n:,} questions. Give one for each.")
     wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
     if len(wrong):
-        shown = "; ".join(f"{episodes.describe_row(int(matters.row[i]))}: {found[i]:g}" for i in wrong[:SHOWN])
+        shown = "; ".join(f"{episodes.describe_row(int(row[i]))}: {found[i]:g}" for i in wrong[:SHOWN])
         raise OptionError(
             f"cost: {len(wrong):,} of {n:,} are missing, zero or negative. First: {shown}. Give numbers above 0."
         )
@@ -135,18 +137,26 @@ def n_shared(overlap: float, n: int) -> int:
     return round(overlap * n)
 
 
-def times_asked(row: Integers, action: Integers, overlap: float, takers: int, luck: Floats, seed: int) -> Integers:
-    """How many experts are asked each of these questions: several, a share of them, the others one."""
-    found, by_luck = np.ones(len(row), dtype=np.int64), np.argsort(luck[row, action], kind="stable")
-    shared = np.random.default_rng([seed, len(row)]).permutation(by_luck)[: n_shared(overlap, len(row))]
+def times_asked(chance: Floats, overlap: float, takers: int, seed: int) -> Integers:
+    """How many experts are asked each of these questions: several, a share of them, the others one.
+
+    `chance` decides between questions that are alike.
+    """
+    found, in_order = np.ones(len(chance), dtype=np.int64), np.argsort(chance, kind="stable")
+    shared = np.random.default_rng([seed, len(chance)]).permutation(in_order)[: n_shared(overlap, len(chance))]
     found[shared] = takers
     return found
 
 
-def dealt(asked: Asked, times: Integers, experts: Sequence[str], luck: Floats, seed: int) -> list[Hand]:
-    """Deal the questions, each to so many experts, in an order of their own."""
+def dealt(
+    episodes: Episodes, asked: Asked, times: Integers, experts: Sequence[str], chance: Floats, seed: int
+) -> list[Hand]:
+    """Deal the questions, each to so many experts, in an order of their own.
+
+    Questions about one episode come in the order of their steps: nobody is asked about a step after a later one.
+    """
     hands: list[list[int]] = [[] for _ in experts]
-    for place, question in enumerate(np.lexsort((luck[asked.row, asked.action], -times)).tolist()):
+    for place, question in enumerate(np.lexsort((chance, -times)).tolist()):
         least = sorted(range(len(experts)), key=lambda e: (len(hands[e]), (e - place) % len(experts)))
         for expert in least[: times[question]]:
             hands[expert].append(question)
@@ -155,5 +165,14 @@ def dealt(asked: Asked, times: Integers, experts: Sequence[str], luck: Floats, s
         own = np.array(hand, dtype=np.int64)
         own = own[np.lexsort((asked.action[own], asked.row[own]))]
         number = int(Vocabulary(pa.array([name])).numbers[0])
-        found.append(Hand(name, np.random.default_rng([seed, abs(number)]).permutation(own)))
+        mixed = np.random.default_rng([seed, abs(number)]).permutation(own)
+        found.append(Hand(name, _in_step_order(mixed, asked.row[mixed], episodes)))
+    return found
+
+
+def _in_step_order(questions: Integers, row: Integers, episodes: Episodes) -> Integers:
+    """The same, where the places of an episode's questions stay, and its questions follow their steps in them."""
+    episode, found = episodes.episode_of(row), np.empty_like(questions)
+    places = np.argsort(episode, kind="stable")
+    found[places] = questions[np.lexsort((np.arange(len(row)), row, episode))]
     return found

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from semiope._version import __version__
 from semiope.data.annotations import Annotations, read_annotations
 from semiope.data.asked import KINDS, NEEDED, QUESTION, repeated, strangers, to_questions, unanswered
+from semiope.data.batches import POLICY
 from semiope.errors import count
 from semiope.planning.blind import BLIND, Asked, Guess, n_decoys
 from semiope.planning.design import Choice
@@ -38,7 +39,7 @@ class Plan:
     of the questions could guess the policy, `decisions` are how policies stand beside today's by the answers so far.
     """
 
-    planner: Planner = field(repr=False)
+    planner: Any = field(repr=False)  # a Planner or a RandomPlanner, by the design
     sealed: pa.Table
     decisions: list[Decision]
     stop: Stop | None
@@ -52,8 +53,9 @@ class Plan:
     def questions(self) -> dict[str, pa.Table]:
         """What each expert sees: episode, step and action, in an order of their own."""
         experts = self.sealed.column("expert")
+        columns = [*QUESTION, *([POLICY] if POLICY in self.sealed.column_names else [])]
         return {
-            name: self.sealed.filter(pc.equal(experts, name)).select(QUESTION) for name in self.planner.wishes.experts
+            name: self.sealed.filter(pc.equal(experts, name)).select(columns) for name in self.planner.wishes.experts
         }
 
     @property
@@ -74,7 +76,8 @@ class Plan:
 
     def next(self, annotations: Any) -> Plan:
         """The next batch, now that there are these answers (all so far)."""
-        return self.planner.continued(annotations, self.asked)
+        found: Plan = self.planner.continued(annotations, self.asked)
+        return found
 
     def save(self, folder: str | Path) -> Path:
         """Write questions by expert, the sealed table and a summary as the next batch in a folder; return where."""
@@ -88,9 +91,9 @@ class Plan:
         names = [one.name for one in fields(wishes) if one.name not in ("budget", "cost", "experts")]
         return {
             "semiope": __version__,
-            "policies": self.planner.matters.names,
+            "policies": self.planner.names,
             "episodes": self.planner.episodes.n_episodes,
-            "digest": self.planner.matters.digest,
+            "digest": self.planner.digest,
             "questions": {name: table.num_rows for name, table in self.questions.items()},
             "needed": self.n_needed,
             "used": self.used,
@@ -177,12 +180,12 @@ def notes_on(planner: Planner, asked: Asked, guess: Guess, stop: Stop | None) ->
     if isinstance(planner.recorded, str):
         notes.append(
             f"no model can be counted from the logs ({planner.recorded}): where nobody was asked, the mean return of "
-            "the step is expected."
+            "the step is expected, and nothing is called better or worse. design='random' can."
         )
     notes += [f"policy {name!r} is what is done today: nothing needs to be asked for it." for name in planner.same]
     if planner.annotations is not None:
         notes.append(_on_answers(planner))
-    if not planner.tested and not planner.n_wild:
+    if not planner.tested and not planner.n_wild and planner.records is not None:
         notes.append(f"nothing is called better or worse before {FEW} questions that matter are answered.")
     if planner.n_wild:
         notes.append(

@@ -47,6 +47,8 @@ class Decision(NamedTuple):
 
     def __str__(self) -> str:
         than = "today's policy" if self.than is None else repr(self.than)
+        if math.isnan(self.difference):
+            return f"{self.policy!r}: compared with {than} once there are annotations"
         verdict = f"{self.call} than" if self.call != OPEN else "not told apart from"
         return f"{self.policy!r}: {verdict} {than}: {self.difference:+.4g} ({self.low:+.4g} to {self.high:+.4g})"
 

@@ -19,6 +19,7 @@ from semiope.planning.questions import Cost, n_shared
 from semiope.uncertainty.intervals import check_alpha
 
 ABOUT = ("policy", "behavior")
+DESIGNS = ("random", "best")
 # Squares of numbers must be numbers.
 LARGEST = 1e100
 
@@ -44,6 +45,7 @@ class Wishes:
     alpha: float = 0.05
     target_width: float | None = None
     seed: int = 0
+    design: str = "best"
 
     def __post_init__(self) -> None:
         """Fail where numbers cannot be meant."""
@@ -72,6 +74,10 @@ class Wishes:
         if self.about not in ABOUT:
             raise OptionError(
                 f"about: {self.about!r} is not known.{nearest(str(self.about), ABOUT)} Use {' or '.join(ABOUT)}."
+            )
+        if self.design not in DESIGNS:
+            raise OptionError(
+                f"design: {self.design!r} is not known.{nearest(str(self.design), DESIGNS)} Use {' or '.join(DESIGNS)}."
             )
         check_goal(self.goal)
         check_alpha(self.alpha)
