@@ -18,6 +18,7 @@ import numpy as np
 from semiope._arrays import Floats, frozen
 from semiope.data.annotations import Annotations
 from semiope.errors import count
+from semiope.models.performance_difference import differences
 from semiope.repair.case import Case
 
 
@@ -35,8 +36,7 @@ def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Ann
         left = f"; {count(kept, 'annotation')} of pairs never logged kept" if kept else ""
         done = f"convert: {count(len(value) - kept, 'annotation')} converted as in the paper's code{left}."
         return replace(annotations, value=frozen(value)), done
-    errors = case.fitted(annotations, behavior=True).errors
-    change = case.model(behavior=False).returns(errors) - case.model(behavior=True).returns(errors)
+    change = differences(case.model(behavior=False), case.fitted(annotations, behavior=True).returns)
     unlogged = int(np.count_nonzero(~records.empirical.mdp.available[places.state, places.action]))
     left = f" ({unlogged:,} of pairs never logged, by what follows their state in general)" if unlogged else ""
     done = f"convert: {count(len(annotations), 'annotation')} converted from the behavior policy to the policy{left}."
