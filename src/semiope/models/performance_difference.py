@@ -64,7 +64,7 @@ def _backward(
     for step in range(horizon - 1, -1, -1):
         if step < horizon - 1:
             _moments(model, gain, mean, square)
-            _predict(mean, square, times, found[step])
+            predict(mean, square, times, found[step])
         chances = policy[step if len(policy) > 1 else 0]
         for s in range(n_states):
             gain[s] = 0.0
@@ -90,8 +90,8 @@ def _moments(model: Dynamics, values: Floats, mean: Floats, square: Floats) -> N
 
 
 @compiled
-def _predict(mean: Floats, square: Floats, times: Floats, found: Floats) -> None:
-    """Best linear predictions of the means of all pairs, from means and mean squares of `times` values each."""
+def predict(mean: Floats, square: Floats, times: Floats, found: Floats) -> None:
+    """Fill in best linear predictions of the means of all pairs, from means and mean squares of `times` values each."""
     within, pairs, states = variance_components(mean, square, times)
     least = ROUNDING * max(within, pairs, states)
     overall = float((times * mean).sum() / max(times.sum(), 1.0))

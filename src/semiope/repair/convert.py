@@ -1,8 +1,8 @@
 """From annotations of the behavior policy to annotations of the policy evaluated (appendix D.1).
 
-Annotators who know current practice expect g ~ Q_t of pi_b. They tell Bellman errors of the counted MDP all the same
-(`models/annotation_model.py`), and Bellman errors do not depend on the policy. So the annotation model is fitted with
-pi_b, and its errors give Q of both policies: an annotation becomes g + Q-hat_t(s, a; pi_e) - Q-hat_t(s, a; pi_b).
+Annotators who know current practice expect g ~ Q_t of pi_b. The annotation model is fitted with pi_b, and gives Q of
+pi_b wherever the policy may come to (`models/annotation_model.py`). What pi_e adds to it follows from that and from the
+logged transitions (`models/performance_difference.py`): an annotation becomes g + Delta-hat_t(s, a).
 
 Where states are features, Q-hat of both comes from fitted Q evaluation on the logs (`models/feature_model.py`).
 
