@@ -1,8 +1,8 @@
 """From annotations of the behavior policy to annotations of the policy evaluated (appendix D.1).
 
-Annotators who know current practice expect g ~ Q_t of pi_b. They tell Bellman errors of the counted MDP all the same
-(`models/annotation_model.py`), and Bellman errors do not depend on the policy. So the annotation model is fitted with
-pi_b, and its errors give Q of both policies: an annotation becomes g + Q-hat_t(s, a; pi_e) - Q-hat_t(s, a; pi_b).
+Annotators who know current practice expect g ~ Q_t of pi_b. The annotation model is fitted with pi_b, and gives Q of
+pi_b wherever the policy may come to (`models/annotation_model.py`). What pi_e adds to it follows from that and from the
+logged transitions (`models/performance_difference.py`): an annotation becomes g + Delta-hat_t(s, a).
 
 Where states are features, Q-hat of both comes from fitted Q evaluation on the logs (`models/feature_model.py`).
 
@@ -18,6 +18,7 @@ import numpy as np
 from semiope._arrays import Floats, frozen
 from semiope.data.annotations import Annotations
 from semiope.errors import count
+from semiope.models.performance_difference import differences
 from semiope.repair.case import Case
 
 
@@ -35,8 +36,7 @@ def convert(annotations: Annotations, case: Case, option: str = "") -> tuple[Ann
         left = f"; {count(kept, 'annotation')} of pairs never logged kept" if kept else ""
         done = f"convert: {count(len(value) - kept, 'annotation')} converted as in the paper's code{left}."
         return replace(annotations, value=frozen(value)), done
-    errors = case.fitted(annotations, behavior=True).errors
-    change = case.model(behavior=False).returns(errors) - case.model(behavior=True).returns(errors)
+    change = differences(case.model(behavior=False), case.fitted(annotations, behavior=True).returns)
     unlogged = int(np.count_nonzero(~records.empirical.mdp.available[places.state, places.action]))
     left = f" ({unlogged:,} of pairs never logged, by what follows their state in general)" if unlogged else ""
     done = f"convert: {count(len(annotations), 'annotation')} converted from the behavior policy to the policy{left}."
