@@ -107,6 +107,32 @@ def test_preferences_are_left_out_and_named() -> None:
         so.evaluate(episodes, policy, annotations=preferences)
 
 
+def test_preferences_beside_features_are_left_out_and_counted() -> None:
+    """They change nothing, and a warning says how many were left out, and how many remain."""
+    rng = np.random.default_rng(1)
+    n, few = 200, 60
+    x, action = rng.normal(size=n), rng.integers(2, size=n)
+    table = {"episode": range(n), "step": [0] * n, "action": action, "reward": x + action, "x": x}
+    episodes = so.read_episodes(table, features=["x"])
+    policy = so.FeaturePolicy(lambda z: np.tile([0.2, 0.8], (len(z), 1)), actions=[0, 1])
+    kind = np.where(np.arange(n) < few, "return", "preference")
+    value = np.where(np.arange(n) < few, x + 1 - action, 1.0)
+    both, returns = (
+        so.Annotations.from_arrays(
+            episode=np.arange(m), step=[0] * m, action=1 - action[:m], value=value[:m], kind=kind[:m].tolist()
+        )
+        for m in (n, few)
+    )
+    with pytest.warns(so.StatisticalWarning, match="preference: 140 annotations left out.* 60 annotations remain"):
+        found = so.evaluate(episodes, policy, annotations=both)
+    alone = so.evaluate(episodes, policy, annotations=returns)
+    for name in ("pp-dr", "c-pdis"):
+        assert found[name].value == pytest.approx(alone[name].value, abs=1e-12)
+    some = np.flatnonzero(kind == "preference")
+    with pytest.raises(so.SchemaError, match="140 preferences among them say which action is better, not by how much"):
+        so.evaluate(episodes, policy, annotations=both.some(some))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

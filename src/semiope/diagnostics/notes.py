@@ -91,3 +91,15 @@ def note_on_predictions(problem: Problem) -> list[str]:
         f"policy {problem.name!r}: predictions are missing for {count(missing, 'question')} that it needs; the model "
         "of logs and annotations stands in."
     ]
+
+
+def note_on_propensities(problem: Problem, names: Sequence[str]) -> list[str]:
+    """What stands for the probabilities of actions not taken, where only those of actions taken were logged."""
+    concerned = [name for name in names if ESTIMATORS[name].support == "augmented"]
+    if not concerned or problem.evidence.behavior.origin != "logged" or not problem.evidence.by_features:
+        return []
+    return [
+        f"policy {problem.name!r}: behavior_prob holds probabilities of actions taken. For {', '.join(concerned)}, a "
+        "logistic regression on the features divides the rest among the other actions. Give the whole behavior policy "
+        "row by row if it is known."
+    ]

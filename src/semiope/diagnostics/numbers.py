@@ -56,12 +56,21 @@ def judge_models(problem: Problem, names: Sequence[str]) -> list[str]:
     ]
 
 
-def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupported: float, *, way_out: str) -> list[str]:
+def judge_normalizers(
+    policy: str, estimates: Mapping[str, Estimate], unsupported: float, *, way_out: str, by_features: bool = False
+) -> list[str]:
     """Warn where ratios with annotations do not average one, as they should if the augmented policy were right.
 
     `unsupported` is the mass of the policy without support: it explains as much, and has a warning of its own.
+    `by_features`: it is known row by row, from a behavior policy and mean split weights that depend on features.
     """
     messages = []
+    why = (
+        "The behavior policy is off, or which questions were asked depends on more than features and actions."
+        if by_features
+        else "The mean split weights are counted, and for actions of the behaviour policy that were not logged in a "
+        "state they are not known."
+    )
     for name, estimate in estimates.items():
         if ESTIMATORS[name].support != "augmented" or estimate.self_normalized or len(estimate.normalizers) < 2:
             continue
@@ -71,8 +80,7 @@ def judge_normalizers(policy: str, estimates: Mapping[str, Estimate], unsupporte
             also = f"{ESTIMATORS[name].normalized} or " if ESTIMATORS[name].normalized else ""
             messages.append(
                 f"policy {policy!r}: the ratios of {name} average {mean:.3g} where 1 is expected: it is biased. "
-                "The mean split weights are counted, and for actions of the behaviour policy that were not logged in a "
-                f"state they are not known. Use {also}{way_out}."
+                f"{why} Use {also}{way_out}."
             )
     return messages
 

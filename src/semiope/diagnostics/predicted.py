@@ -54,14 +54,42 @@ def judge_inclusion(problem: Problem) -> Finding:
     )  # fmt: skip
 
 
+def judge_mean_weights(problem: Problem) -> Finding:
+    """What mean split weights rest on where states are features, and whether weights depend on what they should not.
+
+    Given what means depend on, the weight of annotations must not depend on what came of the episode: what it is beyond
+    its mean is held against the return so far and the return to go.
+    """
+    found, answers = problem.by_features, problem.annotations
+    needed = problem.evaluation.annotated(slice(0, len(answers.row))) > 0
+    weight = problem.split_weights.annotated[needed]
+    told = np.bincount(answers.row[needed], weights=weight, minlength=len(found.expected))
+    sure = _against_returns(problem, told - found.expected)
+    light = DEPENDS.light(sure)
+    return Finding(
+        "mean split weights", light, f"{sure:.1f} standard errors",
+        f"dependence on returns, in standard errors: {DEPENDS}",
+        f"What annotations count on average is taken to depend on {found.words}, and on nothing else. What they count "
+        + ("beyond that does not go with the returns of their episodes." if light == GREEN else
+           "beyond that goes with the returns of their episodes: the assumption looks wrong, and the estimate may be "
+           "off."),
+        "" if light == GREEN else "Draw questions at random or by the features, and use pp-dr.",
+    )  # fmt: skip
+
+
 def _dependence(problem: Problem) -> float:
     """The larger of two z-scores of questions asked beyond expectation against returns, over episodes."""
     logbook, answers = problem.evidence.logbook, problem.annotations
-    episodes, cells = logbook.episodes, problem.evidence.cells
+    episodes = logbook.episodes
     needed = problem.evaluation.annotated(slice(0, len(answers.row))) > 0
     asked = np.bincount(answers.row[needed], minlength=episodes.n_steps)
     fold = deal(episodes.n_episodes)
-    beyond = asked - expected_per_row(problem.inclusion, logbook, problem.evaluation, fold)
+    return _against_returns(problem, asked - expected_per_row(problem.inclusion, logbook, problem.evaluation, fold))
+
+
+def _against_returns(problem: Problem, beyond: Floats) -> float:
+    """The larger of two z-scores of a column of the rows: against the return so far, and against that to go."""
+    episodes, cells = problem.evidence.logbook.episodes, problem.evidence.cells
     after = episodes.returns_to_go(problem.gamma)
     before = np.repeat(after[episodes.offsets[:-1]], episodes.lengths) - after
     decided = episodes.action >= 0

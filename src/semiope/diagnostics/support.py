@@ -97,6 +97,8 @@ def judge_propensities(problem: Problem, names: Sequence[str]) -> list[str]:
     """Warn if logged propensities differ within a cell, where estimators with annotations use one pi_b for all."""
     concerned = [name for name in names if ESTIMATORS[name].support == "augmented"]
     evidence = problem.evidence
+    if concerned and evidence.by_features:  # known row by row; `note_on_propensities` says by what
+        return []
     differ = evidence.derived(differing_propensities) if concerned and len(problem.annotations.row) else 0
     if not differ:
         return []

@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from semiope._arrays import Floats
+import numpy as np
+
+from semiope._arrays import Floats, frozen
 from semiope.data.annotations import Annotations
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
-from semiope.errors import OptionError, nearest
+from semiope.errors import MissingExtraError, OptionError, SupportError, nearest
 from semiope.models.behavior_model import FittedBehavior, fit_behavior
 from semiope.policies.behavior import Behavior, counted, given, logged
 from semiope.policies.cells import Cells, cells_of, count_actions
+from semiope.policies.lookup import ArrayLookup, BoundPolicy, ListedLookup, TableLookup, safe_ratio
 from semiope.policies.policy import AnyPolicy, Policy
 from semiope.weights.augmented import augmented_policy
 from semiope.weights.split import SplitWeights, weighting
@@ -42,6 +45,12 @@ class Evidence:
     def by_prefix(self) -> bool:
         """Whether means are weighted by prefixes: not without any weight on annotations, so that C-x then is x."""
         return self.means == "prefix" and bool(self.split_weights.annotated.any())
+
+    @property
+    def by_features(self) -> bool:
+        """Whether mean split weights depend on features: there are no states, and annotations have weight."""
+        no_cells = not self.logbook.episodes.has_states and self.means == "cell"
+        return no_cells and bool(self.split_weights.annotated.any()) and self.derived(behavior_by_row) is not None
 
     @property
     def another_behavior(self) -> str:
@@ -107,6 +116,30 @@ def check_means(means: str | None, *, planned: bool = False) -> str:
     if means not in MEANS:
         raise OptionError(f"means: {means!r} is not known.{nearest(str(means), MEANS)} Use 'cell' or 'prefix'.")
     return means
+
+
+def behavior_by_row(evidence: Evidence) -> BoundPolicy | None:
+    """pi_b of all actions in every row; None where it is not known, and cannot be fitted.
+
+    Where propensities were logged, the action taken has its own. What it leaves of one is divided among the others as
+    a classifier of the action taken divides it ("logistic", cross-fitted).
+    """
+    lookup, logbook = evidence.behavior.lookup, evidence.logbook
+    if isinstance(lookup, TableLookup | ListedLookup | ArrayLookup):
+        return lookup
+    episodes = logbook.episodes
+    try:
+        fitted = fit_behavior(episodes).policy.bind(logbook, evidence.cells, "behavior")
+    except (MissingExtraError, SupportError):
+        return None
+    rows = np.flatnonzero(episodes.action >= 0)
+    probs, own = np.zeros((episodes.n_steps, len(logbook.actions))), (rows, episodes.action[rows])
+    probs[rows] = fitted.at(rows)
+    propensity = lookup.taken(slice(0, episodes.n_steps))[rows]
+    probs[own] = 0.0
+    probs[rows] *= safe_ratio(1 - propensity, probs[rows].sum(axis=1))[:, None]
+    probs[own] = propensity
+    return ArrayLookup(frozen(probs), logbook)
 
 
 def behavior_probs(evidence: Evidence) -> Floats:

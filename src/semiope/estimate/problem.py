@@ -13,7 +13,7 @@ from semiope._arrays import Booleans, Floats, Integers, frozen
 from semiope._compiled import compiled
 from semiope.data.logbook import AlignedAnnotations
 from semiope.estimate.critic import Critic, untouched
-from semiope.estimate.evidence import Evidence, augmented_probs, behavior_probs
+from semiope.estimate.evidence import Evidence, augmented_probs, behavior_by_row, behavior_probs
 from semiope.estimate.modelled import Modelled
 from semiope.models.folds import deal
 from semiope.models.predictions import WithPredictions
@@ -32,6 +32,7 @@ from semiope.policies.lookup import (
 )
 from semiope.policies.policy import AnyPolicy
 from semiope.weights.augmented import augmented_by_row, mean_split_weights
+from semiope.weights.by_features import ByFeatures, augmented_by_features
 from semiope.weights.inclusion import Inclusion, inclusion
 from semiope.weights.prefix import PrefixAugmented, prefix_augmented
 from semiope.weights.split import SplitWeights
@@ -167,6 +168,17 @@ class Problem:
         return prefix_augmented(self.evaluation, known.behavior, known.split_weights, known.cells, known.logbook)
 
     @cached_property
+    def by_features(self) -> ByFeatures:
+        """pi_b+ row by row for this policy, with mean split weights that may depend on features."""
+        evidence = self.evidence
+        behavior = evidence.derived(behavior_by_row)
+        assert behavior is not None
+        split, logbook = evidence.split_weights, evidence.logbook
+        by_action = mean_split_weights(split, evidence.cells, logbook)[0]
+        fold = deal(logbook.episodes.n_episodes)
+        return augmented_by_features(split, by_action, behavior, self.evaluation, logbook, fold)
+
+    @cached_property
     def no_critic(self) -> Critic:
         """Rewards and annotations as they are."""
         return untouched(self.evidence.logbook)
@@ -203,6 +215,8 @@ def behavior(problem: Problem) -> Lookup:
 def augmented(problem: Problem) -> Lookup:
     """pi_b+ at the actions taken and annotated."""
     evidence = problem.evidence
+    if evidence.by_features:
+        return problem.by_features.lookup
     return problem.prefix.lookup if evidence.by_prefix else evidence.derived(_augmented)
 
 

@@ -43,6 +43,20 @@ class Inputs(NamedTuple):
     std: Floats
     knots: list[Floats]
 
+    @classmethod
+    def of(cls, x: Floats) -> Inputs:
+        """Read them off a sample of inputs, (n, n_inputs)."""
+        return _inputs(x)
+
+    def standardized(self, x: Floats) -> Floats:
+        """Inputs within their limits, less their means, in standard deviations."""
+        found: Floats = (np.clip(x, self.low, self.high) - self.mean) / self.std
+        return found
+
+    def curves(self, z: Floats) -> list[Floats]:
+        """Terms that bend each standardized input at its knots, (n, n_knots) each."""
+        return [np.maximum(z[:, [k]] - at, 0.0) for k, at in enumerate(self.knots)]
+
 
 class Basis:
     """Terms of a regression of n_actions actions on some inputs.
@@ -51,7 +65,7 @@ class Basis:
     """
 
     def __init__(self, x: Floats, n_actions: int, *, timed: bool = False) -> None:
-        self.inputs, self.n_actions = _inputs(x), n_actions
+        self.inputs, self.n_actions = Inputs.of(x), n_actions
         n = x.shape[1]
         pairs = np.array(list(combinations(range(n), 2)), dtype=np.int64).reshape(-1, 2)
         of_step = len(self.inputs.knots[-1]) if timed else 0
@@ -114,9 +128,8 @@ class Basis:
 
     def _terms(self, x: Floats) -> Floats:
         """Standardized inputs, their curves, pairs of them, and their products with the curve of the step."""
-        known = self.inputs
-        z = (np.clip(x, known.low, known.high) - known.mean) / known.std
-        curves = [np.maximum(z[:, [k]] - at, 0.0) for k, at in enumerate(known.knots)]
+        z = self.inputs.standardized(x)
+        curves = self.inputs.curves(z)
         products = z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]
         timed = [z[:, :-1] * curves[-1][:, [k]] for k in range(self.n_timed)]
         timed += [curve * z[:, [-1]] for curve in curves[:-1]] if self.n_timed else []

@@ -17,7 +17,7 @@ from semiope.diagnostics.findings import AMBER, RED, Finding, judge_average, jud
 from semiope.diagnostics.overlap import judge_overlap
 from semiope.diagnostics.path import judge_path, judge_thin
 from semiope.diagnostics.plausible import judge_reach
-from semiope.diagnostics.predicted import judge_degrees, judge_inclusion
+from semiope.diagnostics.predicted import judge_degrees, judge_inclusion, judge_mean_weights
 from semiope.diagnostics.propensities import judge_propensities
 from semiope.diagnostics.quality import annotator_quality
 from semiope.diagnostics.shuffle import judge_shuffled
@@ -110,6 +110,8 @@ def _on_interval(results: Results, name: str, annotators: bool = True) -> list[F
         on_weights = [judge_degrees(problem, estimate), judge_inclusion(problem)]
     else:
         on_weights = [_MODELLED] if kind.model_only else judge_weights(estimate)
+        if kind.support == "augmented" and problem.evidence.by_features:
+            on_weights.append(judge_mean_weights(problem))
     return [
         *([_BIASED] if kind.naive else []),
         *on_weights,

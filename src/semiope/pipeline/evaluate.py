@@ -16,7 +16,7 @@ from semiope.data.annotations import Annotations
 from semiope.data.asked import about_today, read_asked
 from semiope.data.batches import drawn_at_random, effective_inclusion
 from semiope.data.episodes import Episodes, read_episodes
-from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, note_on_predictions, notes_on
+from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, note_on_predictions, note_on_propensities, notes_on
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
 from semiope.diagnostics.support import judge_means, judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
@@ -164,6 +164,7 @@ def evaluate(
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
         notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked, averaged), *note_on_predictions(problem)]
+        notes += note_on_propensities(problem, names)
         settings, weighed = _settings(problem, own, names), Weighed(problem, own.estimated)
         options = {
             "behavior": behavior, "cell": cell, "estimators": names, "weights": weights, "repair": own.steps or None,
@@ -278,7 +279,10 @@ def _evaluate_one(
     messages += judge_numbers(problem.name, estimates)
     counted = problem.evidence.behavior.origin == "counted"
     way_out = "finer states" if counted else problem.evidence.another_behavior
-    messages += judge_normalizers(problem.name, estimates, masses.get("augmented", 0.0), way_out=way_out)
+    messages += judge_normalizers(
+        problem.name, estimates, masses.get("augmented", 0.0), way_out=way_out,
+        by_features="augmented" in masses and problem.evidence.by_features,
+    )  # fmt: skip
     for message in messages:
         warnings.warn(StatisticalWarning(message), stacklevel=3)
     annotations = problem.annotations

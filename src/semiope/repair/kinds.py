@@ -6,7 +6,9 @@ unless episodes have a single step. Where states are features, what follows is Q
 (`models/feature_model.py`); of an action that was never logged at all, nobody knows it.
 
 A preference has no scale: it says which of two actions is better, and not by how much. No estimate of a value can be
-made of preferences alone, and beside returns they have not made one better: they are left out as well.
+made of preferences alone. Beside returns they could only inform the model, and have not made estimates more precise,
+neither in counted MDPs nor, as predictions by a logistic regression of who is preferred, where states are features. So
+they are left out as well.
 """
 
 from __future__ import annotations
@@ -44,12 +46,13 @@ def as_returns(annotations: Annotations, case: Case) -> tuple[Annotations, list[
     if preferred:
         case.doubts.append(
             f"preference: {count(preferred, 'annotation')} left out: a preference says which action is better, not by "
-            "how much. Ask for returns."
+            f"how much. Ask for returns. {count(int(kept.sum()), 'annotation')} remain."
         )
     if not kept.any():
+        aside = f" ({count(preferred, 'preference')} among them say which action is better, not by how much)"
         raise SchemaError(
-            "annotations: not one is a return, or can be made one. Ask what return is expected after an action, or for "
-            "rewards of actions that were logged in the same state."
+            f"annotations: not one is a return, or can be made one{aside if preferred else ''}. Ask what return is "
+            "expected after an action, or for rewards of actions that were logged in the same state."
         )
     left = replace(annotations, value=frozen(value), said=None)
     return left.some(np.flatnonzero(kept)), notes

@@ -37,7 +37,7 @@ class InclusionRegression:
         found = np.empty(len(row))
         for k in range(len(self.weights)):
             own = fold == k
-            found[own] = _logistic(x[own] @ self.weights[k])
+            found[own] = logistic(x[own] @ self.weights[k])
         return found
 
     def columns(self, row: Integers, taken: Integers, action: Integers) -> Floats:
@@ -75,19 +75,24 @@ def fit_regression(
     plain = InclusionRegression(features, step, center, scale, n_actions, np.zeros((n_folds, 0)))
     x, y = plain.columns(row, taken, action), asked.astype(np.float64)
     others: Iterable[Booleans] = (fold != k if n_folds > 1 else fold == k for k in range(n_folds))
-    weights = np.array([_fit(x[train], y[train]) for train in others])
+    weights = np.array([fit_logistic(x[train], y[train]) for train in others])
     return InclusionRegression(features, step, center, scale, n_actions, weights)
 
 
-def _fit(x: Floats, y: Floats) -> Floats:
-    """Weights by Newton's method; all but the intercept have a standard normal prior."""
+def fit_logistic(x: Floats, y: Floats, start: Floats | None = None) -> Floats:
+    """Weights of a logistic regression of y, between 0 and 1, by Newton's method, perhaps from a start near by.
+
+    All but the first, the intercept, have a standard normal prior.
+    """
     prior = np.ones(x.shape[1])
     prior[0] = 0.0
     share = (y.sum() + 0.5) / (len(y) + 1)
-    weights = np.zeros(x.shape[1])
-    weights[0] = np.log(share / (1 - share))
+    if start is None:
+        start = np.zeros(x.shape[1])
+        start[0] = np.log(share / (1 - share))
+    weights = start
     for _ in range(STEPS):
-        p = _logistic(x @ weights)
+        p = logistic(x @ weights)
         slope = x.T @ (y - p) - prior * weights
         curve = (x * (p * (1 - p))[:, None]).T @ x + np.diag(prior + 1e-9)
         step = np.linalg.solve(curve, slope)
@@ -99,6 +104,7 @@ def _fit(x: Floats, y: Floats) -> Floats:
     return weights
 
 
-def _logistic(x: Floats) -> Floats:
+def logistic(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)), without overflow."""
     found: Floats = 1 / (1 + np.exp(-np.clip(x, -500, 500)))
     return found

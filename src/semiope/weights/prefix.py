@@ -50,7 +50,7 @@ from semiope.data.logbook import Logbook
 from semiope.policies.behavior import Behavior
 from semiope.policies.cells import Cells, check_size
 from semiope.policies.lookup import ArrayLookup, BoundPolicy, ListedLookup, RowLookup, TableLookup
-from semiope.weights.split import ROUNDING, SplitWeights
+from semiope.weights.split import SplitWeights, sum_to_one
 
 # Products beyond 2 to this power are brought back; only their proportions at one step matter.
 FAR = 300
@@ -103,7 +103,7 @@ def prefix_augmented(
     n_rows, n_answers = len(walk.order), len(walk.answered)
     augmented, arrive = np.zeros((len(cells), len(logbook.actions))), np.zeros(n_rows)
     by_row = isinstance(behavior.lookup, ListedLookup | ArrayLookup)
-    if behavior.origin == "counted" or not (by_row or _sum_to_one(split, logbook)):
+    if behavior.origin == "counted" or not (by_row or sum_to_one(split, logbook)):
         _forward_counted(walk, augmented, arrive)
         found = TableLookup(augmented, cells, logbook)
         at_samples = RowLookup(found.taken(slice(0, n_rows)), found.annotated(slice(0, n_answers)))
@@ -138,13 +138,6 @@ def walk_of(evaluation: BoundPolicy, split: SplitWeights, cells: Cells, logbook:
         *(frozen(np.ascontiguousarray(one, dtype=np.int64)) for one in columns),
         *(frozen(np.ascontiguousarray(one, dtype=np.float64)) for one in weights),
     )
-
-
-def _sum_to_one(split: SplitWeights, logbook: Logbook) -> bool:
-    """Whether the weights of every decision do."""
-    told = np.bincount(logbook.annotations.row, weights=split.annotated, minlength=len(split.taken))
-    off = np.abs(split.taken + told - 1) > ROUNDING
-    return not off[logbook.episodes.action >= 0].any()
 
 
 def _completed(probs: Floats) -> Floats:

@@ -171,6 +171,13 @@ def with_rest_on_taken(logbook: Logbook, share: Floats) -> SplitWeights:
     return split
 
 
+def sum_to_one(split: SplitWeights, logbook: Logbook) -> bool:
+    """Whether the weights of every decision sum to one."""
+    told = np.bincount(logbook.annotations.row, weights=split.annotated, minlength=len(split.taken))
+    off = np.abs(split.taken + told - 1) > ROUNDING
+    return not off[logbook.episodes.action >= 0].any()
+
+
 def check(split: SplitWeights, episodes: Episodes) -> None:
     """Fail unless the weights are numbers, non-negative, and leave no step with more than one in all."""
     if not np.isfinite(split.annotated).all() or (split.annotated < 0).any():
