@@ -14,8 +14,9 @@ episodes and the true probabilities of logged actions, which all libraries get. 
 - `dm`, `dr`, `wdr` and `pdis` see what the others see. `pdis` must come out the same as SCOPE-RL's.
 
 The networks get standardized features and the step, because values depend on the time that is left; semiope takes the
-table as it is. Each runs on one thread. Errors are in standard deviations of Q over the questions. Seconds are those of
-a whole call from data in memory to the estimate, without imports and without compiling.
+table as it is. Each runs on one thread. Errors are in standard deviations of Q over the questions. Seconds are processor
+time of a whole call from data in memory to the estimate, without imports and without compiling. A run that was
+interrupted goes on from the lines in FILE.
 """
 
 from __future__ import annotations
@@ -57,13 +58,11 @@ def by_semiope(data: Dataset) -> Found:
     found: Found = {}
     for name in ("pp-dr", "dr", "wdr", "dm", "pdis"):
         annotations = data.annotations if name == "pp-dr" else None
-        started = time.perf_counter()
+        started = time.process_time()
         with quietly():
-            results = so.evaluate(
-                data.episodes, data.policy, annotations=annotations, estimators=name, **data.options
-            )
+            results = so.evaluate(data.episodes, data.policy, annotations=annotations, estimators=name, **data.options)
         value = float(results[name].value)
-        found[f"semiope {name}"] = {"value": value, "seconds": time.perf_counter() - started}
+        found[f"semiope {name}"] = {"value": value, "seconds": time.process_time() - started}
     return found
 
 
@@ -121,6 +120,13 @@ def examine(family: str, seed: int, given: argparse.Namespace) -> dict[str, Any]
     return row
 
 
+def read(path: Path | None) -> list[dict[str, Any]]:
+    """Datasets that were examined before."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Root mean square error by world, over all datasets its median and largest absolute error, and median seconds."""
     families = list(dict.fromkeys(row["family"] for row in rows))
@@ -137,7 +143,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     for name, by_family in errors.items():
         every = np.abs(np.concatenate(list(by_family.values())))
         cells = [f"{np.sqrt(np.mean(np.square(by_family[family]))):.3f}" for family in families]
-        cells += [f"{np.median(every):.3f}", f"{every.max():.3f}", f"{np.median(seconds[name]):.2g}"]
+        cells += [f"{np.median(every):.3f}", f"{every.max():.3f}", f"{np.median(seconds[name]):.3g}"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -156,10 +162,13 @@ def main() -> None:
         parser.error(f"--steps is {given.steps}. SCOPE-RL trains in epochs of 10,000 steps: give a multiple of it.")
     if not 0 < given.datasets <= HELD_OUT_SEEDS - FIRST_SEED:
         parser.error(f"--datasets is {given.datasets}. Give 1 to {HELD_OUT_SEEDS - FIRST_SEED}.")
-    wanted = [(family, FIRST_SEED + k) for family in given.families.split(",") for k in range(given.datasets)]
-    examine(wanted[0][0], wanted[0][1], argparse.Namespace(peers_python=None))  # compiled code is on disk after this
-    rows: list[dict[str, Any]] = []
+    wanted = [(family, FIRST_SEED + k) for k in range(given.datasets) for family in given.families.split(",")]
+    rows = read(given.json)
+    known = {(row["family"], row["seed"]) for row in rows}
+    examine(*wanted[0], argparse.Namespace(peers_python=None))  # compiled code is on disk after this
     for family, seed in wanted:
+        if (family, seed) in known:
+            continue
         rows.append(examine(family, seed, given))
         print(f"{family} {seed}: {len(rows)} of {len(wanted)}", file=sys.stderr, flush=True)
         if given.json is not None:

@@ -58,10 +58,10 @@ class Logs(NamedTuple):
 
 
 def timed(compute: Callable[[], Any]) -> tuple[Any, float]:
-    """What comes out, and the seconds it took."""
-    started = time.perf_counter()
+    """What comes out, and the seconds of processor time it took: other work on the machine does not count."""
+    started = time.process_time()
     found = compute()
-    return found, time.perf_counter() - started
+    return found, time.process_time() - started
 
 
 def policy_of(logs: Logs) -> Any:
@@ -73,7 +73,9 @@ def policy_of(logs: Logs) -> Any:
     from d3rlpy import ActionSpace, Modules
     from d3rlpy.algos import DiscreteRandomPolicyConfig, QLearningAlgoBase, QLearningAlgoImplBase
 
-    rows = {row.tobytes(): k for k, row in enumerate(logs.observation)}
+    # After the end d3rlpy has zeros, and does not use what follows: any row will do. All others have to be known.
+    rows = {np.zeros_like(logs.observation[0]).tobytes(): 0}
+    rows |= {row.tobytes(): k for k, row in enumerate(logs.observation)}
     cumulative = torch.from_numpy(logs.probs.cumsum(axis=1))
     n_actions = logs.probs.shape[1]
 
@@ -82,8 +84,7 @@ def policy_of(logs: Logs) -> Any:
             raise NotImplementedError
 
         def inner_predict_best_action(self, x: torch.Tensor) -> torch.Tensor:
-            # After the end d3rlpy has zeros, and does not use what follows: any row will do. Others have to be known.
-            known = [rows[row.tobytes()] if row.any() else 0 for row in x.numpy()]
+            known = [rows[row.tobytes()] for row in x.numpy()]
             drawn = torch.rand(len(known), 1, dtype=torch.float64)
             return (drawn > cumulative[known]).sum(dim=1).clamp(max=n_actions - 1)
 
@@ -170,9 +171,7 @@ def by_scope_rl(logs: Logs, steps: int, rate: float) -> dict[str, tuple[float, f
         ("sndr", "SelfNormalizedDR", fit_seconds), ("pdis", "PerDecisionImportanceSampling", 0.0),
     ):  # fmt: skip
         # Its default drops the reward of the step at which an episode is done, not only those after it.
-        ope = OffPolicyEvaluation(
-            padded, ope_estimators=[getattr(estimators, name)()], disable_reward_after_done=False
-        )
+        ope = OffPolicyEvaluation(padded, ope_estimators=[getattr(estimators, name)()], disable_reward_after_done=False)
         value, more = timed(lambda ope=ope: ope.estimate_policy_value({NAME: filled}))
         found[label] = float(value[NAME][label]), seconds + more
     return found
