@@ -1,7 +1,7 @@
 """Error and time of semiope, d3rlpy and SCOPE-RL on the same logs with features, in one run.
 
     python benchmarks/peers_features.py --peers-python PYTHON [--datasets 5] [--families vitals,glucose,...]
-                                        [--steps 10000] [--rates 0.0001,0.001] [--json FILE]
+                                        [--steps 10000] [--rates 0.0001] [--json FILE]
 
 PYTHON is that of an environment of their own, never this one:
 
@@ -14,9 +14,9 @@ episodes and the true probabilities of logged actions, which all libraries get. 
 - `dm`, `dr`, `wdr` and `pdis` see what the others see. `pdis` must come out the same as SCOPE-RL's.
 
 The networks get standardized features and the step, because values depend on the time that is left; semiope takes the
-table as it is. Each runs on one thread. Errors are in standard deviations of Q over the questions. Seconds are processor
-time of a whole call from data in memory to the estimate, without imports and without compiling. A run that was
-interrupted goes on from the lines in FILE.
+table as it is. Each runs on one thread. Errors are in standard deviations of Q over the questions. Seconds are those of
+the processor for a whole call from data in memory to the estimate, without imports and without compiling. A run that
+was interrupted goes on from the lines in FILE.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--families", default=",".join(SEVERAL_STEPS))
     parser.add_argument("--datasets", type=int, default=5, help="of each family")
     parser.add_argument("--steps", type=int, default=EPOCH, help="gradient steps, a multiple of 10,000")
-    parser.add_argument("--rates", default="0.0001,0.001", help="learning rates; their default is 0.0001")
+    parser.add_argument("--rates", default="0.0001", help="learning rates, by commas; the default is theirs")
     parser.add_argument("--json", type=Path, help="write a line for each dataset here")
     given = parser.parse_args()
     if given.steps < EPOCH or given.steps % EPOCH:
