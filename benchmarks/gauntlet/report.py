@@ -22,8 +22,9 @@ def report(rows: list[Row]) -> str:
         parts.setdefault(row["part"], []).append(row)
     sections = [
         _plain(parts.get("plain", []), parts.get("baselines", [])), _hidden(parts.get("plain", [])),
-        _repairs(parts.get("repairs", [])), _equal(parts.get("equal", [])), _biases(parts),
-        _planned(parts.get("planned", [])), _features(parts.get("features", [])),
+        _repairs([*parts.get("repairs", []), *_as_repairs(parts.get("converted", []))]), _equal(parts.get("equal", [])), _biases(parts),
+        _planned(parts.get("planned", [])), _studies("Studies, questions drawn at random", parts.get("studies", [])),
+        _studies("Studies, best questions", parts.get("best studies", [])), _features(parts.get("features", [])),
         _rehearsed(parts.get("rehearsed", []), parts.get("plain", [])), _errors(rows),
     ]  # fmt: skip
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -153,6 +154,50 @@ def _repairs(rows: list[Row]) -> str:
         ])  # fmt: skip
     headings = "repair, estimator", "datasets", "covered", "covered or red", "uncovered: red", "error"
     return "## Repairs\n\n" + table(headings, lines) if lines else ""
+
+
+def _as_repairs(rows: list[Row]) -> list[Row]:
+    """Datasets that were drawn to be converted, as the other repairs are."""
+    found = []
+    for row in _fine(rows):
+        for name, one in row["found"].items():
+            own = {"truth": one["truth"], "unit": one["unit"], "kind": "about behavior"}
+            found.append({**row, **own, "found": {f"{name}, other datasets": one}})
+    return found
+
+
+def _studies(title: str, rows: list[Row]) -> str:
+    """Decisions of whole studies, at all looks, and the estimate after them."""
+    shown = [row for row in _fine(rows) if row["found"]]
+    lines = []
+    for family, those in (("**all**", shown), *_groups(shown, "family").items()) if shown else ():
+        right, wrong, called = [], 0, 0
+        for row in those:
+            gain, looks = row["truth"] - row["truth_behavior"], row["found"]["looks"]
+            margin = 3 * row["truth_error"]  # the errors of both values
+            right.append(all(_holds(one, gain, margin) for one in looks))
+            wrong += any(one["call"] == ("worse" if gain > 0 else "better") for one in looks)
+            called += bool(looks) and looks[-1]["call"] != "open"
+        lines.append([
+            family, str(len(those)), _share(right), f"{wrong} of {len(those)}", f"{called} of {len(those)}",
+            f"{np.mean([row['found']['used'] for row in those]):.0f}", _share([covered(row) for row in those]),
+            f"{_rms(_off(row, row['found']['value']) for row in those):.3f}",
+            str(sum(row["found"]["late"] for row in those)),
+        ])  # fmt: skip
+    headings = (
+        "100 questions at most, in batches of 25", "studies", "bounds hold at all looks", "wrong calls", "called",
+        "annotations used", "interval at the end holds", "error at the end", "asked after later steps",
+    )  # fmt: skip
+    return f"## {title}\n\n" + table(headings, lines) if lines else ""
+
+
+def _holds(look: Row, gain: float, margin: float) -> bool:
+    """Whether bounds hold the gain, as far as that is known."""
+    low, high = (
+        (-math.inf if look["low"] is None else look["low"]),
+        (math.inf if look["high"] is None else look["high"]),
+    )
+    return bool(low - margin <= gain <= high + margin)
 
 
 def _equal(rows: list[Row]) -> str:

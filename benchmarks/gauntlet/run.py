@@ -102,6 +102,16 @@ def repairs(data: Dataset) -> Row:
     return found
 
 
+def converted(data: Dataset) -> Row:
+    """Annotations of the behavior policy, converted: the headline and c-pdis after it."""
+    given = dataset(data.family, data.seed, kind="about behavior")
+    return {
+        name: {**row, "truth": given.truth, "unit": given.unit}
+        for name, row in repairs(given).items()
+        if name.startswith("convert")
+    }
+
+
 def _clipped(slab: Slab) -> np.ndarray:
     found: np.ndarray = np.minimum(slab.ratio_taken(behavior), 10.0)
     return found
@@ -191,7 +201,7 @@ def best_studies(data: Dataset) -> Row:
 
 
 PARTS: dict[str, Callable[[Dataset], Row]] = {
-    "plain": plain_call, "baselines": baselines, "repairs": repairs, "equal": equal, "taken": asked_about_taken,
+    "plain": plain_call, "baselines": baselines, "repairs": repairs, "converted": converted, "equal": equal, "taken": asked_about_taken,
     "own": own_biases, "planned": planned, "features": features, "rehearsed": rehearsed,
     "studies": partial(study, design="random"), "best studies": best_studies,
 }  # fmt: skip
