@@ -22,7 +22,8 @@ def report(rows: list[Row]) -> str:
         parts.setdefault(row["part"], []).append(row)
     sections = [
         _plain(parts.get("plain", []), parts.get("baselines", [])), _hidden(parts.get("plain", [])),
-        _repairs([*parts.get("repairs", []), *_as_repairs(parts.get("converted", []))]), _equal(parts.get("equal", [])), _biases(parts),
+        _repairs([*parts.get("repairs", []), *_as_repairs(parts.get("converted", []))]),
+        _equal(parts.get("equal", [])), _biases(parts),
         _planned(parts.get("planned", [])), _studies("Studies, questions drawn at random", parts.get("studies", [])),
         _studies("Studies, best questions", parts.get("best studies", [])), _features(parts.get("features", [])),
         _rehearsed(parts.get("rehearsed", []), parts.get("plain", [])), _errors(rows),

@@ -201,7 +201,8 @@ def best_studies(data: Dataset) -> Row:
 
 
 PARTS: dict[str, Callable[[Dataset], Row]] = {
-    "plain": plain_call, "baselines": baselines, "repairs": repairs, "converted": converted, "equal": equal, "taken": asked_about_taken,
+    "plain": plain_call, "baselines": baselines, "repairs": repairs, "converted": converted,
+    "equal": equal, "taken": asked_about_taken,
     "own": own_biases, "planned": planned, "features": features, "rehearsed": rehearsed,
     "studies": partial(study, design="random"), "best studies": best_studies,
 }  # fmt: skip
