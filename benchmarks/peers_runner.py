@@ -17,11 +17,11 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 NAME = "policy"
 
@@ -70,6 +70,7 @@ def policy_of(logs: Logs) -> Any:
     Fitted Q evaluation asks for "best" actions in the states that follow. They are drawn from the policy's
     probabilities anew each time, so that the mean of its targets is that of a policy that is not deterministic.
     """
+    import torch
     from d3rlpy import ActionSpace, Modules
     from d3rlpy.algos import DiscreteRandomPolicyConfig, QLearningAlgoBase, QLearningAlgoImplBase
 
@@ -233,21 +234,21 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--rates", default="0.0001", help="learning rates; each library's default is 0.0001")
     given = parser.parse_args()
-    torch.set_num_threads(1)
     logs = Logs.read(given.log)
-    versions = {"Python": sys.version.split()[0], "torch": torch.__version__}
-    found, missing = {}, {}
+    versions, found, missing = {"Python": sys.version.split()[0]}, {}, {}
     for peer, (module, estimate) in PEERS.items():
         try:
-            versions[peer] = str(__import__(module).__version__)
+            torch = import_module("torch")
+            torch.set_num_threads(1)
+            versions |= {"torch": str(torch.__version__), peer: str(import_module(module).__version__)}
+            values = {rate: estimate(logs, given.steps, float(rate)) for rate in given.rates.split(",")}
         except ImportError as error:
             missing[peer] = str(error)
             continue
-        for rate in given.rates.split(","):
-            for label, (value, seconds) in estimate(logs, given.steps, float(rate)).items():
-                found[f"{peer} {label}" + (f", rate {rate}" if label != "pdis" else "")] = {
-                    "value": value, "seconds": seconds,
-                }  # fmt: skip
+        for rate, by_label in values.items():
+            for label, (value, seconds) in by_label.items():
+                name = f"{peer} {label}" + ("" if label == "pdis" else f", rate {rate}")  # pdis learns nothing
+                found[name] = {"value": value, "seconds": seconds}
     text = json.dumps({"versions": versions, "missing": missing, "found": found}, indent=1)
     given.found.write_text(text, encoding="utf-8")
 
