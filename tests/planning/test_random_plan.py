@@ -1,0 +1,268 @@
+"""Plans whose questions are drawn: whole studies, what they promise, and what is refused."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import semiope as so
+from semiope.data.batches import effective_inclusion
+from semiope.domains import tree
+from semiope.errors import quietly
+from semiope.planning.random_plan import level
+
+ACTIONS = ("wait", "treat", "operate")
+# An annotation to a question that nobody asked.
+ONE = {"episode": [0], "step": [7], "action": ["wait"], "value": [1.0]}
+
+
+@cache
+def logs(n: int = 120, seed: int = 0) -> pa.Table:
+    """Two measurements, up to three decisions, three actions."""
+    rng = np.random.default_rng(seed)
+    columns: dict[str, list[Any]] = {name: [] for name in ("episode", "step", "action", "reward", "x", "y")}
+    for episode in range(n):
+        x, y = rng.normal(size=2)
+        for step in range(int(rng.integers(1, 4))):
+            action = int(rng.integers(3))
+            reward = x * (action - 1) + 0.3 * y + rng.normal(0, 0.3)
+            for name, entry in zip(columns, (episode, step, ACTIONS[action], reward, x, y), strict=True):
+                columns[name].append(entry)
+            x, y = 0.7 * x + 0.3 * rng.normal(), rng.normal()
+    return pa.table(columns)
+
+
+def episodes(n: int = 120) -> so.Episodes:
+    return so.read_episodes(logs(n), features=["x", "y"])
+
+
+def eager(x: Any) -> Any:
+    """Mostly operates where x is large."""
+    return probabilities(2.0 * x[:, 0])
+
+
+def patient(x: Any) -> Any:
+    return probabilities(0.5 * x[:, 0] - 1.0)
+
+
+def probabilities(score: Any) -> Any:
+    odds = np.exp(np.outer(score, [-1.0, 0.0, 1.0]))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+eager_policy = so.FeaturePolicy(eager, actions=list(ACTIONS))
+patient_policy = so.FeaturePolicy(patient, actions=list(ACTIONS))
+
+
+def annotated(plan: so.Plan, seed: int = 0, share: float = 1.0) -> pa.Table:
+    """What annotators say to all questions of a plan and those before it: a value by the question alone."""
+    parts = []
+    for table in plan.asked:
+        rng = np.random.default_rng([seed, table.num_rows])
+        kept = np.flatnonzero(rng.random(table.num_rows) < share)
+        own = table.take(pa.array(kept))
+        number = np.array([ACTIONS.index(a) for a in own.column("action").to_pylist()])
+        value = 0.3 * number - 0.1 * own.column("step").to_numpy() + rng.normal(0, 0.1, size=len(kept))
+        columns = ["episode", "step", "action", *(["policy"] if "policy" in own.column_names else [])]
+        parts.append(
+            own.select(columns).append_column("value", pa.array(value)).append_column("annotator", own.column("expert"))
+        )
+    return pa.concat_tables(parts)
+
+
+def study(policy: Any, budget: float, batch: float, **options: Any) -> list[so.Plan]:
+    """All batches of a study, until the plan says stop."""
+    with quietly():
+        plans = [so.plan(episodes(), policy, budget, batch=batch, least_gain=0.0, **options)]
+        while plans[-1].stop is None:
+            plans.append(plans[-1].next(annotated(plans[-1])))
+    return plans
+
+
+def test_features_need_no_states_and_are_drawn_at_random() -> None:
+    plans = study(eager_policy, 24, 8, goal="value")
+    assert [one.n_needed for one in plans] == [8, 8, 8, 0]
+    assert plans[-1].stop is not None
+    assert plans[-1].stop.reason == "budget"
+    assert plans[-1].used == 24
+    first = plans[0].sealed
+    assert {"inclusion_prob", "episode_prob", "question_prob", "batch_weight"} <= set(first.column_names)
+    needed = first.filter(pc.equal(first.column("kind"), "needed"))
+    prob = needed.column("inclusion_prob").to_numpy()
+    assert ((prob > 0) & (prob <= 1)).all()
+
+
+def test_no_question_comes_after_a_later_step_of_its_episode_was_shown() -> None:
+    plans = study(eager_policy, 60, 20, experts=3, overlap=0.3, goal="value")
+    shown: dict[tuple[str, int], int] = {}
+    seen = 0
+    for table in plans[-1].asked:
+        for row in table.to_pylist():
+            key = row["expert"], row["episode"]
+            assert row["step"] >= shown.get(key, 0)
+            seen += key in shown
+            shown[key] = max(row["step"], shown.get(key, 0))
+    assert seen > 10  # several questions about one episode do come to one annotator
+
+
+def test_an_episode_is_drawn_in_one_batch_only() -> None:
+    plans = study(eager_policy, 60, 20, goal="value")
+    drawn = [set(table.column("episode").to_pylist()) for table in plans[-1].asked]
+    assert not drawn[0] & drawn[1]
+    assert not (drawn[0] | drawn[1]) & drawn[2]
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    first, again, other = (so.plan(episodes(), eager_policy, 10, seed=seed) for seed in (3, 3, 4))
+    assert first.sealed.equals(again.sealed)
+    assert not first.sealed.equals(other.sealed)
+
+
+def test_evaluation_takes_the_probabilities_from_the_plan() -> None:
+    plan = study(eager_policy, 40, 20, goal="value")[-1]
+    given = so.read_annotations(annotated(plan))
+    with quietly():
+        results = so.evaluate(episodes(), eager_policy, annotations=given, plan=plan, estimators=["pp-dr", "pp-pdis"])
+    inclusion = results.origin.weighed.problem.inclusion
+    assert inclusion.origin == "column inclusion_prob"
+    expected = effective_inclusion(given, plan.asked, "policy")
+    assert expected is not None
+    assert set(np.round(inclusion.prob, 12)) <= set(np.round(expected, 12))
+
+
+def test_estimates_are_unbiased_over_draws() -> None:
+    """The mean over many draws of a first batch is the estimate with all annotations; predictions are useless here.
+
+    Exact annotations of a tree, where pp-pdis with all of them is c*-pdis. The mean of 150 draws is within four of its
+    standard errors, which chance exceeds with a probability of 1e-4.
+    """
+    world = tree.tree(2, seed=1)
+    episodes = world.sample(60, seed=2)
+    policy = world.mdp.policy(world.mdp.probs(next(iter(world.policies.values())))[0])
+    exact = world.annotate(episodes, policy, annotators=so.Annotator(), seed=1)
+    states, actions = world.mdp.states.words.to_pylist(), world.mdp.actions.words.to_pylist()
+    nothing = pa.table({
+        "state": np.repeat(states, len(actions)), "action": np.tile(actions, len(states)),
+        "value": np.zeros(len(states) * len(actions)),
+    })  # fmt: skip
+    whole = so.evaluate(episodes, policy, annotations=exact, estimators="c*-pdis", gamma=world.mdp.gamma)
+    found = []
+    with quietly():
+        for seed in range(150):
+            plan = so.plan(
+                episodes, policy, 12, gamma=world.mdp.gamma, design="random", decoys=0.5, model=nothing, seed=seed
+            )
+            given = plan.answers(exact)
+            results = so.evaluate(
+                episodes, policy, annotations=given, plan=plan, estimators="pp-pdis", gamma=world.mdp.gamma,
+                model=nothing,
+            )  # fmt: skip
+            found.append(results["pp-pdis"].value)
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    assert error > 0
+    assert abs(np.mean(found) - whole["c*-pdis"].value) < 4 * error
+
+
+def test_error_rates_of_all_looks_add_up() -> None:
+    plan = so.plan(episodes(), eager_policy, 40, batch=10, alpha=0.05)
+    rates = [level(plan.planner.wishes, look) for look in range(1, 200_000)]
+    assert rates[0] == pytest.approx(0.05 * 4 / 20)
+    assert 0.0499 < sum(rates) < 0.05
+    single = so.plan(episodes(), eager_policy, 40).planner.wishes
+    assert level(single, 1) == pytest.approx(0.025)
+
+
+def test_bounds_are_open_before_there_are_annotations() -> None:
+    plan = so.plan(episodes(), eager_policy, 10)
+    decision = plan.to_dict()["decisions"][0]
+    assert (decision["low"], decision["high"], decision["call"]) == (None, None, "open")
+    assert "once there are annotations" in repr(plan)
+
+
+def test_several_policies_are_asked_about_in_the_same_episodes() -> None:
+    several = {"eager": eager_policy, "patient": patient_policy}
+    plans = study(several, 32, 16, goal="ranking")
+    first = plans[0].sealed
+    needed = first.filter(pc.equal(first.column("kind"), "needed"))
+    assert sorted(needed.column("policy").to_pylist()) == ["eager"] * 8 + ["patient"] * 8
+    assert plans[0].questions["expert"].column_names == ["episode", "step", "action", "policy"]
+    assert len(plans[-1].decisions) == 3
+    with quietly():
+        results = so.evaluate(episodes(), several, annotations=annotated(plans[-1]), plan=plans[-1])
+    assert results["eager"]["pp-dr"].value != results["patient"]["pp-dr"].value
+
+
+def test_annotations_name_policies_that_exist() -> None:
+    several = {"eager": eager_policy, "patient": patient_policy}
+    plan = so.plan(episodes(), several, 8)
+    given = annotated(plan)
+    wrong = given.set_column(given.column_names.index("policy"), "policy", pa.array(["egaer"] * given.num_rows))
+    with pytest.raises(so.SemiopeError, match=r"column 'policy' names 'egaer'.*eager"):
+        plan.next(wrong)
+
+
+def test_missing_annotations_are_made_up_for_and_noted() -> None:
+    plan = so.plan(episodes(), eager_policy, 40, batch=20, goal="value", least_gain=0.0)
+    with quietly():
+        after = plan.next(annotated(plan, share=0.6))
+    assert any("taken as missing at random" in note for note in after.notes)
+    assert after.used < 20
+
+
+def test_batches_survive_files(tmp_path: Path) -> None:
+    plan = so.plan(episodes(), eager_policy, 20, batch=10, goal="value", least_gain=0.0, seed=2)
+    plan.save(tmp_path / "study")
+    given = annotated(plan)
+    with quietly():
+        straight = plan.next(given)
+        from_files = so.plan(
+            episodes(), eager_policy, 20, batch=10, goal="value", least_gain=0.0, seed=2, annotations=given,
+            earlier=tmp_path / "study",
+        )  # fmt: skip
+    assert straight.sealed.equals(from_files.sealed)
+    assert straight.decisions == from_files.decisions
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"design": "bset"}, "design: 'bset' is not known.*best"),
+        ({"design": "best"}, "design: 'best' chooses by what states have in common.*design='random'"),
+        (
+            {"annotations": {"episode": [0], "step": [0], "action": ["wait"], "value": [1.0]}},
+            "no plan given here asked",
+        ),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(so.SemiopeError, match=message):
+        so.plan(episodes(), eager_policy, 10, **options)
+
+
+def test_a_batch_without_annotations_is_waited_for() -> None:
+    plan = so.plan(episodes(), eager_policy, 20, batch=10, least_gain=0.0, goal="value")
+    with pytest.raises(so.SemiopeError, match="none is to a question of batch 1"):
+        plan.next(ONE)
+
+
+def test_best_questions_of_later_batches_respect_what_was_shown() -> None:
+    world = tree.tree(3, seed=1)
+    episodes = world.sample(200, seed=2)
+    policy = next(iter(world.policies.values()))
+    given = world.annotate(episodes, policy, annotators=so.Annotator(std=0.1), of_action_taken=True, seed=1)
+    with quietly():
+        plan = so.plan(episodes, policy, 60, batch=20, gamma=world.mdp.gamma, least_gain=0.0, goal="value", experts=2)
+        while plan.stop is None:
+            plan = plan.next(plan.answers(given))
+    shown: dict[tuple[str, Any], int] = {}
+    for table in plan.asked:
+        for row in table.to_pylist():
+            key = row["expert"], row["episode"]
+            assert row["step"] >= shown.get(key, 0)
+            shown[key] = max(row["step"], shown.get(key, 0))
