@@ -7,7 +7,6 @@ from html import escape
 
 import numpy as np
 
-from semiope._arrays import Floats
 from semiope.data.episodes import Episodes
 from semiope.data.features import Features
 from semiope.data.labels import ABSENT
@@ -16,6 +15,7 @@ from semiope.estimate.evidence import Evidence
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.models.behavior_model import FittedBehavior
+from semiope.models.study import CrossFitted
 from semiope.pipeline.results import Results
 
 # Names and words listed of each kind.
@@ -114,18 +114,18 @@ def of_returns(results: Results, users: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def r_squared(problem: Problem, returns: Floats) -> float:
+def r_squared(problem: Problem, returns: CrossFitted) -> float:
     """Share of the variance of annotations that predictions explain; NaN if annotations do not vary.
 
     Annotations are without what annotators differ by. Predictions are those of the fold that did not see the episode.
     """
     answers = problem.annotations
     said = problem.modelled.annotated_values
-    left, total = said - returns[answers.row, answers.action], said - said.mean()
+    left, total = said - returns.of(answers.row, answers.action), said - said.mean()
     return 1 - float(left @ left) / float(total @ total) if len(said) > 1 and total.any() else float("nan")
 
 
-def _explained(problem: Problem, returns: Floats) -> str:
+def _explained(problem: Problem, returns: CrossFitted) -> str:
     found = r_squared(problem, returns)
     if np.isnan(found):
         return "nothing that could be measured"
