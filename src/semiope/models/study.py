@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers, id_dtype
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.models.decisions import Decisions, only_decisions
@@ -45,8 +45,8 @@ class Study:
     def fold_of_row(self) -> Integers:
         """The fold of each row; 0 throughout without folds."""
         if self.fold is None:
-            return np.zeros(self.episodes.n_steps, dtype=np.int64)
-        return np.repeat(self.fold, self.episodes.lengths)
+            return np.zeros(self.episodes.n_steps, dtype=id_dtype(1))
+        return np.repeat(self.fold.astype(id_dtype(int(self.fold.max()) + 1)), self.episodes.lengths)
 
     def train(self, fold: int) -> Booleans:
         """Rows that a model for this fold may be fitted to."""
