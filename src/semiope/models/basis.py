@@ -141,27 +141,26 @@ class Basis:
         return found
 
     def of_features(self, x: Floats) -> Floats:
-        """The functions b of the features, without the step."""
-        known, n = self.inputs, x.shape[1]
-        found = np.empty((len(x), 1 + n + len(self._knots) + len(self._pairs)))
-        found[:, 0] = 1.0
-        z = found[:, 1 : 1 + n]
-        np.clip(x, known.low[:n], known.high[:n], out=z)
-        z -= known.mean[:n]
-        z /= known.std[:n]
-        curves = found[:, 1 + n : 1 + n + len(self._knots)]
-        np.subtract(z[:, self._knot_of], self._knots, out=curves)
+        """The functions b of the features, without the step; columns lie one after the other, which is faster."""
+        known, n, curved = self.inputs, x.shape[1], 1 + x.shape[1] + len(self._knots)
+        found = np.empty((self.n_functions, len(x)))
+        found[0] = 1.0
+        z, curves = found[1 : 1 + n], found[1 + n : curved]
+        np.clip(x.T, known.low[:n, None], known.high[:n, None], out=z)
+        z -= known.mean[:n, None]
+        z /= known.std[:n, None]
+        np.subtract(z[self._knot_of], self._knots[:, None], out=curves)
         np.maximum(curves, 0.0, out=curves)
-        found[:, 1 + n + len(self._knots) :] = z[:, self._pairs[:, 0]] * z[:, self._pairs[:, 1]]
-        return found
+        np.multiply(z[self._pairs[:, 0]], z[self._pairs[:, 1]], out=found[curved:])
+        return found.T
 
     def mixed_functions(self, b: Floats, probs: Floats) -> Floats:
         """The functions b for a policy with these probabilities, and those that come by action for each action."""
-        found = np.empty((len(b), self.n_mixed))
-        np.multiply(b, probs.sum(axis=1, keepdims=True), out=found[:, : self.n_functions])
-        by_action = found[:, self.n_functions :].reshape(len(b), self.n_actions, len(self._acting))
-        np.multiply(probs[:, :, None], b[:, None, self._acting], out=by_action)
-        return found
+        found = np.empty((self.n_mixed, len(b)))
+        np.multiply(b.T, probs.sum(axis=1), out=found[: self.n_functions])
+        by_action = found[self.n_functions :].reshape(self.n_actions, len(self._acting), len(b))
+        np.multiply(probs.T[:, None], b.T[self._acting], out=by_action)
+        return found.T
 
     def taken_functions(self, sums: Floats) -> Floats:
         """Sums over rows of b times anything, by the action taken (n_actions, n_b, ...), as `mixed_functions` are."""
