@@ -4,8 +4,8 @@
 
 Episodes have ten steps, 20 features and 8 actions; 1% of the questions about actions not taken are annotated. Each side
 runs in a process of its own, after a run on little data, so that nothing is compiled or imported while the clock runs.
-Time is that of the processor, so that
-others on the machine do not count. Memory is the peak of the process while it works, beyond what it held before: features, tables and policy stay out.
+Time is that of the processor, so that others on the machine do not count. Memory is the peak of the process while it
+works, beyond what it held before: features and tables stay out.
 
 scikit-learn's own: in the same five folds, a logistic regression of the action on standardized features and the step, a
 ridge regression of the return on features, step and action (one-hot), and what both predict of every action in the rows

@@ -33,7 +33,7 @@ LEFT_OUT = (
 )  # fmt: skip
 KINDS = ("linear", "curve", "pair", "time")
 # Rows whose terms are made at a time.
-ROWS_AT_ONCE = 1 << 12
+ROWS_AT_ONCE = 1 << 11
 
 
 class Inputs(NamedTuple):
@@ -123,12 +123,6 @@ class Basis:
         first = shared.shape[1] + action.astype(np.int64) * width
         np.put_along_axis(found, first[:, None] + np.arange(width), own, axis=1)
         return found
-
-    def mixed(self, parts: tuple[Floats, Floats], probs: Floats) -> Floats:
-        """Columns for a policy with these probabilities in each row."""
-        shared, own = parts
-        by_action = (probs[:, :, None] * own[:, None, :]).reshape(len(shared), probs.shape[1] * own.shape[1])
-        return np.hstack([shared * probs.sum(axis=1, keepdims=True), by_action])
 
     def predicted(self, x: Floats, weights: Floats) -> Floats:
         """The function with these weights, for every action in each row, (n, n_actions)."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers, frozen, id_dtype
+from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._extras import need
 from semiope._options import check_count
 from semiope.data.episodes import Episodes, read_episodes
@@ -131,19 +131,18 @@ def fit_behavior(
     episodes = episodes if features is None else episodes.with_features(features)
     maker = read_classifier(classifier)
     _refuse_without_features(episodes)
-    rows, folds = np.flatnonzero(episodes.action != ABSENT), _folds(episodes, check_count(folds, "folds", least=2))
-    if not len(rows):
+    folds = _folds(episodes, check_count(folds, "folds", least=2))
+    if (episodes.action == ABSENT).all():
         raise OptionError("behavior: there is no decision in the episodes.")
     fold = deal(episodes.n_episodes, folds).astype(id_dtype(folds))
-    logs = _Logs(maker, episodes, rows, episodes.action[rows], np.repeat(fold, episodes.lengths)[rows])
+    logs = _Logs(maker, episodes, np.repeat(fold, episodes.lengths))
     with _threads(maker, episodes):
         exponents = logs.exponents(folds)
-        probs = np.zeros((episodes.n_steps, len(episodes.actions)))
-        for k in range(folds):
-            fitted, n = logs.fitted(logs.fold != k), len(rows) - int(np.count_nonzero(logs.fold == k))
-            for part, found in logs.predicted(fitted, np.flatnonzero(logs.fold == k), n):
-                probs[rows[part]] = _leaning(_powers(np.log(found), exponents[k]), n)
-    policy = ArrayPolicy(frozen(probs), episodes.actions, episodes.labels)
+        others = ([other for other in range(folds) if other != k] for k in range(folds))
+        found = _Calibrated(logs, [logs.fitted(seen) for seen in others], exponents)
+        # What is quickly worked out again takes no memory; any other classifier predicts once.
+        probs = found if maker == "logistic" else frozen(found.at(np.arange(episodes.n_steps)))
+    policy = ArrayPolicy(probs, episodes.actions, episodes.labels)
     return FittedBehavior(policy, episodes, called(classifier), folds, exponents)
 
 
@@ -215,61 +214,68 @@ def _refuse_without_features(episodes: Episodes) -> None:
         )
 
 
+class _Fitted(NamedTuple):
+    """A classifier, or the only action there was, and how many decisions it was fitted to."""
+
+    classifier: Any
+    n: int
+
+
 class _Logs(NamedTuple):
-    """Decisions: the row, the action taken, and the fold of each; and what is to be fitted to them."""
+    """Decisions, the fold of each row, and what is to be fitted to them."""
 
     maker: Any
     episodes: Episodes
-    row: Integers
-    action: Integers
     fold: Integers
 
-    def inputs(self, part: Integers) -> Floats:
-        """Features of some decisions, and the step if there are several."""
-        features, step, rows = self.episodes.features, self.episodes.step, self.row[part]
+    def rows(self, folds: Sequence[int]) -> Integers:
+        """Rows with a decision in these folds."""
+        return np.flatnonzero(np.isin(self.fold, folds) & (self.episodes.action != ABSENT))
+
+    def inputs(self, rows: Integers) -> Floats:
+        """Features of these rows, and the step if there are several."""
+        features = self.episodes.features
         assert features is not None
-        timed = bool(self.episodes.lengths.max() > 1)
+        timed = int(self.episodes.lengths.max() > 1)
         found = np.empty((len(rows), len(features) + timed))
         found[:, : len(features)] = features.matrix[rows]
         if timed:
-            found[:, -1] = step[rows]
+            found[:, -1] = self.episodes.step[rows]
         return found
 
-    def fitted(self, seen: Booleans) -> Any:
-        """A classifier fitted to some decisions; the only action, if it is the same in all of them."""
-        train = np.flatnonzero(seen)
-        action = self.action[train].astype(np.int64)
+    def fitted(self, folds: Sequence[int]) -> _Fitted:
+        """A classifier fitted to these folds."""
+        rows = self.rows(folds)
+        action = self.episodes.action[rows].astype(np.int64)
         if not len(action) or action.min() == action.max():  # nothing to tell apart
-            return int(action[0]) if len(action) else 0
+            return _Fitted(int(action.max(initial=0)), len(action))
         if self.maker == "logistic":
-            return fit_logistic(self.inputs, train, action)
+            return _Fitted(fit_logistic(self.inputs, rows, action), len(action))
         clone = need("sklearn.base", "models", "A fitted behavior policy").clone
         try:
-            return clone(self.maker).fit(self.inputs(train), action)
+            return _Fitted(clone(self.maker).fit(self.inputs(rows), action), len(action))
         except Exception as error:
             raise self._failed(error) from error
 
-    def predicted(self, fitted: Any, decisions: Integers, n: int) -> Iterator[tuple[Integers, Floats]]:
-        """Probabilities at some decisions, part by part, by a classifier fitted to n others."""
-        for first in range(0, len(decisions), ROWS_AT_ONCE):
-            part = decisions[first : first + ROWS_AT_ONCE]
-            found = np.zeros((len(part), len(self.episodes.actions)))
-            if isinstance(fitted, int):
-                found[:, fitted] = 1.0
-            elif isinstance(fitted, Logistic):
-                found[:, fitted.classes] = fitted.predict(self.inputs(part))
-            else:
-                try:
-                    predicted = np.asarray(fitted.predict_proba(self.inputs(part)), dtype=np.float64)
-                    found[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
-                except Exception as error:
-                    raise self._failed(error) from error
-            sums = found.sum(axis=1)
-            if not np.isfinite(sums).all() or (found < 0).any() or (np.abs(sums - 1) > SUM_TOLERANCE).any():
-                raise OptionError(
-                    f"behavior: the classifier {type(self.maker).__name__} predicts no probabilities. Use another one."
-                )
-            yield part, _leaning(found, n)
+    def predicted(self, by: _Fitted, rows: Integers) -> Floats:
+        """Probabilities in these rows."""
+        found = np.zeros((len(rows), len(self.episodes.actions)))
+        if isinstance(by.classifier, int):
+            found[:, by.classifier] = 1.0
+        elif isinstance(by.classifier, Logistic):
+            found[:, by.classifier.classes] = by.classifier.predict(self.inputs(rows))
+        else:
+            try:
+                predicted = np.asarray(by.classifier.predict_proba(self.inputs(rows)), dtype=np.float64)
+                found[:, np.asarray(by.classifier.classes_, dtype=np.int64)] = predicted
+            except Exception as error:
+                raise self._failed(error) from error
+        sums = found.sum(axis=1)
+        if not np.isfinite(sums).all() or (found < 0).any() or (np.abs(sums - 1) > SUM_TOLERANCE).any():
+            raise OptionError(
+                f"behavior: the classifier {type(self.maker).__name__} predicts no probabilities. Use another one."
+            )
+        return _leaning(found, by.n)
 
     def exponents(self, folds: int) -> Floats:
         """The power of each fold at which actions of other folds are most likely; 1 if there are but two folds.
@@ -281,16 +287,16 @@ class _Logs(NamedTuple):
             return found
         known: list[list[tuple[Floats, Floats]]] = [[] for _ in range(folds)]
         pairs = list(combinations(range(folds), 2))
-        if len(self.action) > CALIBRATED_ON_ALL:
+        if np.count_nonzero(self.episodes.action != ABSENT) > CALIBRATED_ON_ALL:
             pairs = [(k, (k + 1) % folds) for k in range(folds)]
         left = [sum(k in pair for pair in pairs) for k in range(folds)]
         for pair in pairs:
-            seen = ~np.isin(self.fold, pair)
-            fitted, n = self.fitted(seen), int(np.count_nonzero(seen))
+            fitted = self.fitted([k for k in range(folds) if k not in pair])
             for own, other in (pair, pair[::-1]):
-                for part, probs in self.predicted(fitted, np.flatnonzero(self.fold == other), n):
+                for rows in _parts(self.rows([other])):
+                    probs = self.predicted(fitted, rows)
                     logs = np.ascontiguousarray(np.log(probs / probs.max(axis=1, keepdims=True)).T)
-                    known[own].append((logs, logs[self.action[part], np.arange(len(part))]))
+                    known[own].append((logs, logs[self.episodes.action[rows], np.arange(len(rows))]))
                 left[own] -= 1
                 if not left[own]:
                     found[own] = _exponent(known[own]) if known[own] else 1.0
@@ -302,6 +308,36 @@ class _Logs(NamedTuple):
             f"behavior: the classifier {type(self.maker).__name__} failed: {type(error).__name__}: "
             f"{' '.join(str(error).split())[:300]}"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Calibrated:
+    """Probabilities in rows of each fold by the classifier of the others, calibrated."""
+
+    logs: _Logs
+    fitted: Sequence[_Fitted]
+    exponents: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of actions."""
+        return self.logs.episodes.n_steps, len(self.logs.episodes.actions)
+
+    def at(self, rows: Integers) -> Floats:
+        """The probability of every action in these rows; 0 where there was no decision."""
+        found = np.zeros((len(rows), self.shape[1]))
+        decided, fold = self.logs.episodes.action[rows] != ABSENT, self.logs.fold[rows]
+        for k, by in enumerate(self.fitted):
+            for part in _parts(np.flatnonzero(decided & (fold == k))):
+                logs = np.log(self.logs.predicted(by, rows[part]))
+                found[part] = _leaning(_powers(logs, self.exponents[k]), by.n)
+        return found
+
+
+def _parts(rows: Integers) -> Iterator[Integers]:
+    """Some of the rows at a time."""
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        yield rows[first : first + ROWS_AT_ONCE]
 
 
 def _leaning(probs: Floats, n: int) -> Floats:

@@ -31,12 +31,14 @@ from semiope.models.study import Corrected, RowReturns, Study
 from semiope.models.variance_components import Posterior, fit, solve
 from semiope.policies.policy import AnyPolicy
 
-ROWS_AT_ONCE = 1 << 12
+ROWS_AT_ONCE = 1 << 11
 # Rows from which means, standard deviations and quantiles of terms are taken, about.
 MOST_LOOKED_AT = 20_000
 # Rounds in which the noise of each annotator is found; rounds for variances of blocks in the first, and in each other.
 ROUNDS, FIRST, FURTHER = 8, 12, 3
 SETTLED = 1e-6
+# Annotations of one annotator and fold, beside the number of columns, up to which they are taken as they are.
+MOST_PER_COLUMN = 1
 
 
 # Of what was found: the discount factor, the number of actions, and whether episodes are in folds.
@@ -130,6 +132,8 @@ class FeatureModel:
         if study not in self._responses:
             self._responses[study] = _responses(study, basis)
         own = self._responses[study]
+        if fold == len(own) - 1:  # the last one to ask
+            del self._responses[study]
         parts = own if study.fold is None else [part for k, part in enumerate(own) if k != fold]
         given = _Responses._make(np.concatenate(column) for column in zip(*parts, strict=True))
         if not len(given.y):
@@ -318,7 +322,7 @@ def _responses(study: Study, basis: Basis) -> list[_Responses]:
         parts = []
         for one in range(n + 1):
             own = np.flatnonzero((fold == k) & (who == one))
-            if len(own) <= basis.n_columns + 1:
+            if len(own) <= MOST_PER_COLUMN * (basis.n_columns + 1):
                 rows, scale = at(own), study.noise_scale[own]
             else:
                 rows = np.zeros((0, basis.n_columns + 1))
@@ -335,15 +339,18 @@ def _responses(study: Study, basis: Basis) -> list[_Responses]:
 
 def _at_start(study: Study, fold: int, basis: Basis) -> Floats | None:
     """The mean of columns for the policy at the first decisions of a fold; None if there are none."""
+    features = study.episodes.features
+    assert features is not None
     first = study.decisions.row[study.decisions.episodes.offsets[:-1]]
-    first = first if study.fold is None else first[~study.train(fold)[first]]
-    if not len(first):
-        return None
-    total = np.zeros(basis.n_columns)
-    for k in range(0, len(first), ROWS_AT_ONCE):
-        rows = first[k : k + ROWS_AT_ONCE]
-        total += basis.mixed(basis.of(inputs_at(study, rows)), study.probs[rows]).sum(axis=0)
-    return total / len(first)
+    first = first if study.fold is None else first[study.fold_of_row[first] == fold]
+    step, total = study.episodes.step[first], np.zeros(basis.n_columns)
+    for k in np.unique(step):
+        here, sums = first[step == k], np.zeros(basis.n_mixed)
+        for start in range(0, len(here), ROWS_AT_ONCE):
+            rows = here[start : start + ROWS_AT_ONCE]
+            sums += basis.mixed_functions(basis.of_features(features.matrix[rows]), study.probs[rows]).sum(axis=0)
+        total += basis.spread(float(k), sums)
+    return total / len(first) if len(first) else None
 
 
 def _annotated(given: _Responses, blocks: Integers, n: int) -> _Annotators:
