@@ -76,7 +76,7 @@ class Basis:
         n_time = of_step if "time" in used["shared"] else 0
         self._pairs, self._knots = pairs[~with_step], np.concatenate([np.zeros(0), *self.inputs.knots[:n_features]])
         self._knot_of = np.repeat(np.arange(n_features), knots[:n_features])
-        self.n_functions = 1 + n_features + n_curves + len(self._pairs)
+        self.n_functions: int = 1 + n_features + n_curves + len(self._pairs)
         # Of each term: which b, and which f.
         features, curves = 1 + np.arange(n_features), 1 + n_features + np.arange(n_curves)
         paired = np.where(with_step, 1 + pairs[:, 0], n_features + n_curves + np.cumsum(~with_step))
@@ -90,7 +90,7 @@ class Basis:
         kinds = np.repeat(KINDS, [n, sizes["curve"], len(pairs), sizes["time"] if n_time else 0])
         self._shared, self._own = (np.flatnonzero(np.isin(kinds, used[one])) for one in ("shared", "by action"))
         # Functions of features that come by action.
-        self._acting = np.unique(np.append(0, self._b[self._own]))
+        self._acting: Integers = np.unique(np.append(0, self._b[self._own]))
         self.center, self.scale = self._moments(x)
         number = {kind: k for k, kind in enumerate(KINDS)}
         of_shared = [1 + number[kind] for kind in kinds[self._shared]]

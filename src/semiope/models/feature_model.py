@@ -14,7 +14,7 @@ likely (`variance_components.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -88,10 +88,10 @@ class FeatureReturns:
 
 
 class _Responses(NamedTuple):
-    """Annotations for a regression: columns x and values y, who gave them, and their variance beside that of others.
+    """Annotations for a regression: columns x, with one more for each of several annotators, and values y.
 
-    Each row stands for `n` annotations: many of one annotator and fold are rotated into as few as there are columns,
-    with the same sums of products.
+    `who` gave them, `scale` is their variance beside that of others. Each row stands for `n` annotations: many of one
+    annotator and fold are rotated into as few as there are columns, with the same sums of products.
     """
 
     x: Floats
@@ -135,10 +135,10 @@ class FeatureModel:
         if fold == len(own) - 1:  # the last one to ask
             del self._responses[study]
         parts = own if study.fold is None else [part for k, part in enumerate(own) if k != fold]
-        given = _Responses._make(np.concatenate(column) for column in zip(*parts, strict=True))
-        if not len(given.y):
+        beyond = [part._replace(y=part.y - part.x[:, : basis.n_columns] @ returns.weights) for part in parts]
+        if not any(len(part.y) for part in beyond):
             return Corrected(returns, np.zeros(n), np.ones(n + 1))
-        found = _annotated(given._replace(y=given.y - given.x @ returns.weights), basis.blocks, n)
+        found = _annotated(beyond, basis.blocks, n)
         changed = FeatureReturns(study, basis, returns.weights + found.posterior.mean[: basis.n_columns])
         at_start = _at_start(study, fold, basis)
         covariance = found.posterior.covariance[: basis.n_columns, : basis.n_columns]
@@ -329,10 +329,14 @@ def _responses(study: Study, basis: Basis) -> list[_Responses]:
                 for first in range(0, len(own), ROWS_AT_ONCE):
                     part = own[first : first + ROWS_AT_ONCE]
                     more = at(part) / np.sqrt(study.noise_scale[part])[:, None]
-                    rows = np.linalg.qr(np.vstack([rows, more]), mode="r")
+                    rows = np.asarray(np.linalg.qr(np.vstack([rows, more]), mode="r"))
                 scale = np.ones(len(rows))
+            named = np.zeros((len(rows), n if n > 1 else 0))
+            if one < named.shape[1]:
+                named[:, one] = rows[:, 0]  # as the intercept, whether or not rows were rotated
             times = np.full(len(rows), len(own) / max(len(rows), 1))
-            parts.append(_Responses(rows[:, :-1], rows[:, -1], np.full(len(rows), one), scale, times))
+            x = np.hstack([rows[:, :-1], named])
+            parts.append(_Responses(x, rows[:, -1].copy(), np.full(len(rows), one), scale, times))
         found.append(_Responses._make(np.concatenate(column) for column in zip(*parts, strict=True)))
     return found
 
@@ -353,33 +357,36 @@ def _at_start(study: Study, fold: int, basis: Basis) -> Floats | None:
     return total / len(first) if len(first) else None
 
 
-def _annotated(given: _Responses, blocks: Integers, n: int) -> _Annotators:
+def _annotated(parts: Sequence[_Responses], blocks: Integers, n: int) -> _Annotators:
     """Regress y on columns x and offsets of n annotators; noise is each annotator's own, times its scale.
 
     Each annotator's noise leans on that of all as on one annotation more.
     """
-    x, y, who, scale, number = given
     several = n > 1
     if several:
-        named = np.zeros((len(y), n))
-        there = np.flatnonzero(who < n)
-        named[there, who[there]] = x[there, 0]  # as the intercept, whether or not rows were rotated
-        x, blocks = np.hstack([x, named]), np.append(blocks, np.full(n, int(blocks.max()) + 1))
+        blocks = np.append(blocks, np.full(n, int(blocks.max()) + 1))
     noise = np.ones(n + 1)
-    times, total = np.bincount(who, weights=number, minlength=n + 1), float(number.sum())
+    times = sum((np.bincount(part.who, weights=part.n, minlength=n + 1) for part in parts), np.zeros(n + 1))
+    total = float(times.sum())
     posterior: Posterior | None = None
     for _ in range(ROUNDS):
-        weight = 1 / (noise[who] * scale)
-        weighted = x * weight[:, None]
+        gram, cross, square = np.zeros((len(blocks), len(blocks))), np.zeros(len(blocks)), 0.0
+        for part in parts:
+            weight = 1 / (noise[part.who] * part.scale)
+            weighted = part.x * weight[:, None]
+            gram += part.x.T @ weighted
+            cross += weighted.T @ part.y
+            square += float(weight @ part.y**2)
         start = None if posterior is None else (posterior.blocks, posterior.noise)
-        square = float(weight @ y**2)
         rounds = FIRST if posterior is None else FURTHER
-        posterior = fit(x.T @ weighted, weighted.T @ y, square, total, blocks, start, rounds)
-        squares = (y - x @ posterior.mean) ** 2 / scale
-        overall = float(squares.sum()) / total
+        posterior = fit(gram, cross, square, total, blocks, start, rounds)
+        sums = np.zeros(n + 1)
+        for part in parts:
+            squares = (part.y - part.x @ posterior.mean) ** 2 / part.scale
+            sums += np.bincount(part.who, weights=squares, minlength=n + 1)
+        overall = float(sums.sum()) / total
         if not several or not overall > 0:
             break
-        sums = np.bincount(who, weights=squares, minlength=n + 1)
         after = (sums + overall) / (times + 1)
         # The scale of all together is the regression's own.
         after /= float(np.sum(after * times) / total)
