@@ -43,7 +43,8 @@ def test_predictions_are_columns_times_weights() -> None:
     for x, is_timed in ((X[:20], False), (STEPS[::60], True)):
         basis = Basis(STEPS if is_timed else X, 3, timed=is_timed)
         weights = RNG.normal(size=basis.n_columns)
-        found = basis.predicted(x, weights)
+        step = x[:, -1].astype(int) if is_timed else np.zeros(len(x), int)
+        found = basis.predicted(x[:, :3], step, basis.coefficients(weights, 6))
         for a in range(3):
             assert np.abs(found[:, a] - basis.taken(basis.of(x), np.full(len(x), a)) @ weights).max() < 1e-10
 

@@ -124,14 +124,23 @@ class Basis:
         np.put_along_axis(found, first[:, None] + np.arange(width), own, axis=1)
         return found
 
-    def predicted(self, x: Floats, weights: Floats) -> Floats:
-        """The function with these weights, for every action in each row, (n, n_actions)."""
-        if not self.timed:
-            return self.of_features(x) @ self._coefficients(0.0, weights)
-        found = np.empty((len(x), self.n_actions))
-        for step in np.unique(x[:, -1]):
-            here = np.flatnonzero(x[:, -1] == step)
-            found[here] = self.of_features(x[here, :-1]) @ self._coefficients(step, weights)
+    def predicted(self, x: Floats, step: Integers, coefficients: Floats) -> Floats:
+        """Predictions for every action in each row, (n, n_actions), by `coefficients` of all steps."""
+        order = np.argsort(step, kind="stable")
+        functions, found = self.of_features(x[order]), np.empty((len(x), self.n_actions))
+        bounds = np.searchsorted(step[order], np.arange(len(coefficients) + 1))
+        for k in np.flatnonzero(np.diff(bounds)):
+            here = slice(bounds[k], bounds[k + 1])
+            found[order[here]] = functions[here] @ coefficients[k]
+        return found
+
+    def coefficients(self, weights: Floats, n_steps: int) -> Floats:
+        """Weights of columns as those of the functions b for each action, at each step, (n_steps, n_b, n_actions)."""
+        n, found = 1 + len(self._shared), np.empty((n_steps, self.n_functions, self.n_actions))
+        for step in range(n_steps):
+            f = self._functions_of(np.array([float(step)]))[0, self._f]
+            own = weights[n:].reshape(self.n_actions, -1) @ self._weights_of(f, self._own)
+            found[step] = (weights[:n] @ self._weights_of(f, self._shared) + own).T
         return found
 
     def of_features(self, x: Floats) -> Floats:
@@ -183,14 +192,6 @@ class Basis:
         found[np.arange(1, len(found)), self._b[terms]] = f[terms] / self.scale[terms]
         found[1:, 0] -= self.center[terms] / self.scale[terms]
         found[0, 0] = 1.0
-        return found
-
-    def _coefficients(self, step: float, weights: Floats) -> Floats:
-        """Weights of the functions b at a step, for each action, (n_b, n_actions)."""
-        f = self._functions_of(np.array([step]))[0, self._f]
-        n = 1 + len(self._shared)
-        own = weights[n:].reshape(self.n_actions, -1) @ self._weights_of(f, self._own)
-        found: Floats = (weights[:n] @ self._weights_of(f, self._shared) + own).T
         return found
 
     def _functions_of(self, step: Floats) -> Floats:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
+from semiope._compiled import compiled
 from semiope._extras import need
 from semiope._options import check_count
 from semiope.data.episodes import Episodes, read_episodes
@@ -236,11 +237,8 @@ class _Logs(NamedTuple):
         """Features of these rows, and the step if there are several."""
         features = self.episodes.features
         assert features is not None
-        timed = int(self.episodes.lengths.max() > 1)
-        found = np.empty((len(rows), len(features) + timed))
-        found[:, : len(features)] = features.matrix[rows]
-        if timed:
-            found[:, -1] = self.episodes.step[rows]
+        found = np.empty((len(rows), len(features) + int(self.episodes.lengths.max() > 1)))
+        _read(features.matrix, self.episodes.step, rows, found)
         return found
 
     def fitted(self, folds: Sequence[int]) -> _Fitted:
@@ -332,6 +330,17 @@ class _Calibrated:
                 logs = np.log(self.logs.predicted(by, rows[part]))
                 found[part] = _leaning(_powers(logs, self.exponents[k]), by.n)
         return found
+
+
+@compiled
+def _read(features: Floats, step: Integers, rows: Integers, found: Floats) -> None:
+    """Fill in features of these rows, and the step if there is a column left for it."""
+    n = features.shape[1]
+    for i in range(len(rows)):
+        for k in range(n):
+            found[i, k] = features[rows[i], k]
+        if found.shape[1] > n:
+            found[i, n] = step[rows[i]]
 
 
 def _parts(rows: Integers) -> Iterator[Integers]:

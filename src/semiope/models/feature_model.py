@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -79,12 +80,18 @@ class FeatureReturns:
 
     def at(self, rows: Integers) -> Floats:
         """Q-hat of every action in these rows; 0 where there was no decision."""
-        found = np.zeros((len(rows), self.basis.n_actions))
-        decided = np.flatnonzero(self.study.episodes.action[rows] != ABSENT)
+        episodes, found = self.study.episodes, np.zeros((len(rows), self.basis.n_actions))
+        assert episodes.features is not None
+        decided = np.flatnonzero(episodes.action[rows] != ABSENT)
         for first in range(0, len(decided), ROWS_AT_ONCE):
             part = decided[first : first + ROWS_AT_ONCE]
-            found[part] = self.basis.predicted(inputs_at(self.study, rows[part]), self.weights)
+            x, step = episodes.features.matrix[rows[part]], episodes.step[rows[part]]
+            found[part] = self.basis.predicted(x, step, self._coefficients)
         return found
+
+    @cached_property
+    def _coefficients(self) -> Floats:
+        return self.basis.coefficients(self.weights, int(self.study.episodes.lengths.max()))
 
 
 class _Responses(NamedTuple):

@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 
+from semiope._arrays import Floats
 from semiope.data.episodes import Episodes
 from semiope.data.features import Features
 from semiope.data.labels import ABSENT
