@@ -78,6 +78,16 @@ def test_returns_of_the_policy_are_found_from_logs_of_another() -> None:
             assert np.sqrt(np.mean((found[rows, a] - truth) ** 2)) < 0.05
 
 
+def test_a_sample_of_rows_holds_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every so many rows of equally long episodes would be the same step of each."""
+    monkeypatch.setattr("semiope.models.feature_model.MOST_LOOKED_AT", 300)
+    episodes = world(3000)
+    study = study_of(episodes)
+    found = fitted(FeatureModel(), study)
+    rows = np.flatnonzero((study.fold_of_row == 0) & (episodes.step == HORIZON - 1))
+    assert np.sqrt(np.mean((found[rows, 1] - measured(episodes)[rows]) ** 2)) < 0.05
+
+
 def test_rounds_are_how_many_rewards_ahead_returns_go() -> None:
     episodes = world(2000)
     one = fitted(FeatureModel(folds=None, rounds=1), study_of(episodes, folds=False))

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from semiope._arrays import Floats, Integers
+from semiope._random import generator
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
 from semiope.errors import OptionError
@@ -207,7 +208,10 @@ def inputs_at(study: Study, rows: Integers) -> Floats:
 
 def _basis(study: Study, rows: Integers) -> Basis:
     """Terms for functions of the features of these rows."""
-    some = rows[:: max(len(rows) // MOST_LOOKED_AT, 1)]
+    some = rows
+    if len(rows) >= 2 * MOST_LOOKED_AT:
+        # Drawn: every so many rows would be the same steps of all episodes, if these are equally long.
+        some = rows[np.sort(generator(0).choice(len(rows), MOST_LOOKED_AT, replace=False))]
     return Basis(inputs_at(study, some), study.probs.shape[1], timed=_timed(study))
 
 
