@@ -13,21 +13,40 @@ X = RNG.normal(size=(400, 3))
 X[:, 2] = X[:, 2] > 0
 
 
+def timed(step: int, n: int = 400) -> np.ndarray:
+    return np.column_stack([X[:n], np.full(n, step)])
+
+
+STEPS = np.vstack([timed(step) for step in range(6)])
+
+
 def test_columns_of_a_policy_are_the_mean_of_those_of_its_actions() -> None:
-    basis = Basis(X, 3)
-    parts = basis.of(X[:20])
+    basis = Basis(STEPS, 3, timed=True)
     probs = RNG.dirichlet(np.ones(3), size=20)
-    each = [basis.taken(parts, np.full(20, a)) for a in range(3)]
-    mixed = sum(probs[:, [a]] * each[a] for a in range(3))
-    assert np.abs(basis.mixed(parts, probs) - mixed).max() < 1e-12
+    for step in (0, 3):
+        parts = basis.of(timed(step, 20))
+        each = [basis.taken(parts, np.full(20, a)) for a in range(3)]
+        mixed = sum(probs[:, [a]] * each[a] for a in range(3))
+        found = basis.mixed_functions(basis.of_features(X[:20]), probs)
+        assert np.abs(basis.spread(step, found.T).T - mixed).max() < 1e-11
+
+
+def test_sums_of_products_of_columns_come_from_those_of_functions() -> None:
+    basis, action = Basis(STEPS, 3, timed=True), RNG.integers(3, size=100)
+    functions, columns = basis.of_features(X[:100]), basis.taken(basis.of(timed(2, 100)), action)
+    sums = np.array([functions[action == a].T @ functions[action == a] for a in range(3)])
+    found = basis.spread(2, basis.spread(2, basis.squared_functions(sums)).T)
+    assert np.abs(found - columns.T @ columns).max() < 1e-9 * np.abs(found).max()
 
 
 def test_predictions_are_columns_times_weights() -> None:
-    basis = Basis(X, 3)
-    parts, weights = basis.of(X[:20]), RNG.normal(size=basis.n_columns)
-    found = basis.predicted(parts, weights)
-    for a in range(3):
-        assert np.abs(found[:, a] - basis.taken(parts, np.full(20, a)) @ weights).max() < 1e-10
+    for x, is_timed in ((X[:20], False), (STEPS[::60], True)):
+        basis = Basis(STEPS if is_timed else X, 3, timed=is_timed)
+        weights = RNG.normal(size=basis.n_columns)
+        step = x[:, -1].astype(int) if is_timed else np.zeros(len(x), int)
+        found = basis.predicted(x[:, :3], step, basis.coefficients(weights, 6))
+        for a in range(3):
+            assert np.abs(found[:, a] - basis.taken(basis.of(x), np.full(len(x), a)) @ weights).max() < 1e-10
 
 
 def test_curves_pairs_and_effects_by_action_are_in_the_basis() -> None:

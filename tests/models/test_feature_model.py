@@ -9,7 +9,7 @@ import semiope as so
 from semiope.data.logbook import Logbook
 from semiope.models.feature_model import FeatureModel
 from semiope.models.folds import deal
-from semiope.models.study import Study
+from semiope.models.study import Study, returns_at
 from semiope.policies.array import FeaturePolicy
 from semiope.policies.cells import cells_of
 from semiope.policies.lookup import everything
@@ -48,6 +48,11 @@ def study_of(episodes: so.Episodes, annotations: so.Annotations | None = None, *
     return Study(logbook, policy, everything(bound, logbook), GAMMA, "policy", fold)
 
 
+def fitted(model: FeatureModel, study: Study, fold: int = 0) -> np.ndarray:
+    """Q-hat of every action in every row."""
+    return model.fit(study, fold).at(np.arange(study.episodes.n_steps))
+
+
 def true_returns(x: np.ndarray, action: np.ndarray, left: int, n: int = 4000) -> np.ndarray:
     """Returns after an action under the policy, by rollouts."""
     rng = np.random.default_rng(9)
@@ -64,7 +69,7 @@ def true_returns(x: np.ndarray, action: np.ndarray, left: int, n: int = 4000) ->
 def test_returns_of_the_policy_are_found_from_logs_of_another() -> None:
     episodes = world(3000)
     study = study_of(episodes)
-    found = FeatureModel().fit(study, 0)
+    found = fitted(FeatureModel(), study)
     for t in range(1, HORIZON):
         rows = np.flatnonzero((study.fold_of_row == 0) & (episodes.step == t))[:30]
         x = measured(episodes)[rows]
@@ -73,9 +78,19 @@ def test_returns_of_the_policy_are_found_from_logs_of_another() -> None:
             assert np.sqrt(np.mean((found[rows, a] - truth) ** 2)) < 0.05
 
 
+def test_a_sample_of_rows_holds_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every so many rows of equally long episodes would be the same step of each."""
+    monkeypatch.setattr("semiope.models.feature_model.MOST_LOOKED_AT", 300)
+    episodes = world(3000)
+    study = study_of(episodes)
+    found = fitted(FeatureModel(), study)
+    rows = np.flatnonzero((study.fold_of_row == 0) & (episodes.step == HORIZON - 1))
+    assert np.sqrt(np.mean((found[rows, 1] - measured(episodes)[rows]) ** 2)) < 0.05
+
+
 def test_rounds_are_how_many_rewards_ahead_returns_go() -> None:
     episodes = world(2000)
-    one = FeatureModel(folds=None, rounds=1).fit(study_of(episodes, folds=False), 0)
+    one = fitted(FeatureModel(folds=None, rounds=1), study_of(episodes, folds=False))
     x = measured(episodes)
     assert np.abs(one[:, 0]).max() < 0.05
     assert np.sqrt(np.mean((one[:, 1] - x) ** 2)) < 0.05
@@ -90,9 +105,9 @@ def test_a_model_does_not_depend_on_the_fold_it_is_used_for() -> None:
         episode=np.repeat(np.arange(200), HORIZON), step=other.step, action=other.action, reward=reward,
         features={"x": measured(other)},
     )  # fmt: skip
-    before, after = FeatureModel().fit(study, 0), FeatureModel().fit(study_of(changed), 0)
+    before, after = fitted(FeatureModel(), study), fitted(FeatureModel(), study_of(changed))
     assert np.array_equal(before, after)
-    assert not np.allclose(FeatureModel().fit(study, 1), FeatureModel().fit(study_of(changed), 1))
+    assert not np.allclose(fitted(FeatureModel(), study, 1), fitted(FeatureModel(), study_of(changed), 1))
 
 
 def annotated(
@@ -142,15 +157,31 @@ def test_annotations_correct_a_model_that_logs_cannot_tell() -> None:
     returns = model.fit(study, 0)
     found = model.corrected(study, 0, returns).returns
     place = np.flatnonzero((x > 0.2) & (study.fold_of_row == 0))
-    assert np.abs(returns[place, 1] - 2).mean() > 0.8
-    assert np.abs(found[place, 1] - 2).mean() < 0.2
+    assert np.abs(returns_at(returns, place)[:, 1] - 2).mean() > 0.8
+    assert np.abs(returns_at(found, place)[:, 1] - 2).mean() < 0.2
 
 
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     episodes = world(150)
-    whole = FeatureModel().fit(study_of(episodes), 0)
+    whole = fitted(FeatureModel(), study_of(episodes))
     monkeypatch.setattr("semiope.models.feature_model.ROWS_AT_ONCE", 37)
-    assert np.abs(FeatureModel().fit(study_of(episodes), 0) - whole).max() < 1e-8
+    monkeypatch.setattr("semiope.models.basis.ROWS_AT_ONCE", 37)
+    assert np.abs(fitted(FeatureModel(), study_of(episodes)) - whole).max() < 1e-8
+
+
+def test_many_annotations_count_as_all_of_them_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Annotations of one annotator and fold are rotated into as few rows as there are columns."""
+    episodes = world(1500)
+    annotations = annotated(episodes, 1, (0.3, -0.1), (0.05, 0.5))
+    found = []
+    for most in (None, 0):
+        if most is not None:
+            monkeypatch.setattr("semiope.models.feature_model.MOST_PER_COLUMN", most)
+        study, model = study_of(episodes, annotations), FeatureModel()
+        one = model.corrected(study, 0, model.fit(study, 0))
+        found.append((returns_at(one.returns, np.arange(episodes.n_steps)), one.offsets, one.noise, one.std))
+    for plain, rotated in zip(*found, strict=True):
+        assert plain == pytest.approx(rotated, rel=1e-7, abs=1e-9)
 
 
 def test_the_plain_call_holds_the_truth_and_needs_no_behavior_policy() -> None:

@@ -60,7 +60,8 @@ def test_models_and_how_well_they_predict(results: so.Results) -> None:
     assert f"Log loss {fitted.log_loss:.3f}" in said["Behavior policy"]
     assert f"the {fitted.log_loss_of_shares:.3f} of the overall shares" in said["Behavior policy"]
     problem = run.weighed.problem
-    explained = r_squared(problem, problem.modelled.annotated_returns)
+    answers = problem.annotations
+    explained = r_squared(problem, problem.modelled.annotated_returns.of(answers.row, answers.action))
     assert 0 < explained < 1
     assert f"It explains {explained:.0%}." in said["Annotation model"]
     assert said["Outcome model"].startswith("Regression on features")
@@ -76,10 +77,9 @@ def test_annotators_are_told_apart_by_their_names(results: so.Results) -> None:
 
 def test_exact_predictions_explain_everything_and_wrong_ones_nothing(results: so.Results) -> None:
     problem = results.origin.weighed.problem
-    answers, returns = problem.annotations, problem.modelled.annotated_returns.copy()
-    returns[answers.row, answers.action] = problem.modelled.annotated_values
-    assert r_squared(problem, returns) == pytest.approx(1)
-    assert r_squared(problem, returns + 5) < 0
+    values = problem.modelled.annotated_values
+    assert r_squared(problem, values) == pytest.approx(1)
+    assert r_squared(problem, values + 5) < 0
 
 
 def test_states_that_recur_and_counted_policies(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from semiope._arrays import Floats, Integers
 from semiope._compiled import compiled
 from semiope.data.logbook import Logbook
-from semiope.models.study import Study
+from semiope.models.study import ROWS_AT_ONCE, CrossFitted, Study
 
 
 class Critic(NamedTuple):
@@ -30,13 +30,17 @@ class Critic(NamedTuple):
     start: Floats
 
     @classmethod
-    def of(cls, returns: Floats, study: Study, annotated: Floats) -> Critic:
+    def of(cls, returns: CrossFitted, study: Study, annotated: Floats) -> Critic:
         """Shape the rewards, and these values of annotations, by Q-hat of every action in every row."""
         episodes, annotations = study.episodes, study.logbook.annotations
-        worth = np.einsum("ij,ij->i", study.probs, returns)
-        reward = np.empty(episodes.n_steps)
-        _shape(episodes.offsets, episodes.action, episodes.reward, returns, study.gamma, worth, reward)
-        told = annotated - returns[annotations.row, annotations.action]
+        worth, reward = np.empty(episodes.n_steps), np.empty(episodes.n_steps)
+        for first in range(0, episodes.n_steps, ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            found = returns.at(np.arange(*part.indices(episodes.n_steps)))
+            worth[part] = np.einsum("ij,ij->i", study.probs[part], found)
+            reward[part] = episodes.reward[part] - found[np.arange(len(found)), episodes.action[part]]
+        _shape(episodes.offsets, episodes.action, episodes.reward, study.gamma, worth, reward)
+        told = annotated - returns.of(annotations.row, annotations.action)
         return cls(reward, told, worth[episodes.offsets[:-1]])
 
 
@@ -47,10 +51,8 @@ def untouched(logbook: Logbook) -> Critic:
 
 
 @compiled
-def _shape(
-    offsets: Integers, action: Integers, reward: Floats, returns: Floats, gamma: float, worth: Floats, shaped: Floats
-) -> None:
-    """Fill in shaped rewards, and V-hat of the rows without a decision."""
+def _shape(offsets: Integers, action: Integers, reward: Floats, gamma: float, worth: Floats, shaped: Floats) -> None:
+    """Finish shaped rewards, which lack V-hat of the next row, and V-hat of the rows without a decision."""
     for e in range(len(offsets) - 1):
         ahead = 0.0
         for row in range(offsets[e + 1] - 1, offsets[e] - 1, -1):
@@ -58,5 +60,5 @@ def _shape(
                 worth[row] = gamma * ahead
                 shaped[row] = reward[row]
             else:
-                shaped[row] = reward[row] - returns[row, action[row]] + gamma * ahead
+                shaped[row] += gamma * ahead
             ahead = worth[row]

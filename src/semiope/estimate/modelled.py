@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from semiope.models.bellman import BellmanModel
 from semiope.models.counted import Counted, can_be_counted, first_states
 from semiope.models.folds import deal
 from semiope.models.outcomes import Automatic
-from semiope.models.study import Corrected, Outcomes, Study, precisions
+from semiope.models.study import Corrected, CrossFitted, Outcomes, RowReturns, Study, precisions
 from semiope.policies.lookup import BoundPolicy, everything
 from semiope.policies.policy import AnyPolicy
 
@@ -75,8 +75,8 @@ class Modelled:
         return None if model is None else CountedModel(model, first_states(alone.study, model), alone.critic.start)
 
     @cached_property
-    def returns(self) -> Floats:
-        """Q-hat of every action in every row, (n_rows, n_actions), by the model of the logs that did not see it."""
+    def returns(self) -> CrossFitted:
+        """Q-hat by the model of the logs."""
         return self._each_by_its_own(self._models)
 
     @cached_property
@@ -87,9 +87,9 @@ class Modelled:
         return [one if isinstance(one, Corrected) else Corrected(one, np.zeros(n), np.ones(n + 1)) for one in found]
 
     @cached_property
-    def annotated_returns(self) -> Floats:
+    def annotated_returns(self) -> CrossFitted:
         """The same, the model corrected by annotations."""
-        return self._each_by_its_own(one.returns for one in self.corrected)
+        return self._each_by_its_own([one.returns for one in self.corrected])
 
     @cached_property
     def annotated_values(self) -> Floats:
@@ -127,14 +127,10 @@ class Modelled:
         return Critic.of(self.annotated_returns, self.study, self.annotated_values)
 
     @cached_property
-    def _models(self) -> list[Floats]:
+    def _models(self) -> list[Floats | RowReturns]:
         """Predictions for all rows by the model of each fold."""
         n = 1 if self.study.fold is None else int(self.study.fold.max()) + 1
         return [self.outcomes.fit(self.study, fold) for fold in range(n)]
 
-    def _each_by_its_own(self, models: Iterable[Floats]) -> Floats:
-        found = np.zeros_like(self.study.probs)
-        for fold, predicted in enumerate(models):
-            own = self.study.fold_of_row == fold
-            found[own] = predicted[own]
-        return found
+    def _each_by_its_own(self, models: Sequence[Floats | RowReturns]) -> CrossFitted:
+        return CrossFitted(models, self.study.fold_of_row, self.study.probs.shape[1])

@@ -105,14 +105,15 @@ def division(problem: Problem) -> Division:
     episodes, answers = problem.evidence.logbook.episodes, problem.annotations
     rows, entries = slice(0, episodes.n_steps), slice(0, len(answers.row))
     evaluation = problem.evaluation.taken(rows), problem.evaluation.annotated(entries)
-    behavior = problem.behavior_at_questions
     prob = problem.inclusion.prob
     # Predictions from outside are of actions not taken: only pp-pdis does not depend on what the model says of others.
     # A behavior policy fitted to features may be wrong in its form: pp-pdis does without it.
     fitted = problem.evidence.behavior.origin == "fitted"
     never = problem.once(never_asked)
     by_logs = safe_ratio(evaluation[0], problem.evidence.behavior.lookup.taken(rows))
-    if behavior is None or fitted or isinstance(problem.modelled.outcomes, WithPredictions):
+    predicted = isinstance(problem.modelled.outcomes, WithPredictions)
+    behavior = None if fitted or predicted else problem.behavior_at_questions
+    if behavior is None:
         return Division(np.where(never, by_logs, evaluation[0]), evaluation[1] / prob, 1.0)
     known = _Known(evaluation, behavior, prob, never, by_logs)
     if problem.fixed is not None:

@@ -56,8 +56,8 @@ def reweighed(problem: Problem, kind: str, *, centred: bool = False) -> Problem:
     outcome = _continued(problem, critic)
     if centred:
         action = evidence.logbook.episodes.action
-        outcome = outcome + np.where(action >= 0, returns[np.arange(len(action)), action], 0.0)
-    known = Known(returns, study.probs, outcome, study.fold_of_row)
+        outcome = outcome + np.where(action >= 0, returns.of(np.arange(len(action)), action), 0.0)
+    known = Known(returns.at(np.arange(len(outcome))), study.probs, outcome, study.fold_of_row)
     split = estimated_weights(kind, evidence.logbook, evidence.cells, evidence.behavior.probs, known, centred=centred)
     return replace(problem, evidence=replace(evidence, split_weights=split, _derived={}), _ratios={})
 

@@ -10,6 +10,7 @@ has probability 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,13 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers, frozen
+from semiope._arrays import Floats, Integers, frozen, id_dtype
+from semiope._compiled import compiled
 from semiope._extras import need
 from semiope._options import check_count
 from semiope.data.episodes import Episodes, read_episodes
 from semiope.data.labels import ABSENT
 from semiope.errors import OptionError, SupportError, count, nearest
 from semiope.models.folds import FOLDS, deal
+from semiope.models.logistic import Logistic, fit_logistic
 from semiope.policies.array import ArrayPolicy, is_classifier
 from semiope.policies.policy import SUM_TOLERANCE
 
@@ -36,6 +39,8 @@ SOFTEST, SHARPEST = 0.02, 50.0
 BINS = 10
 # Up to so many decisions, a fold is calibrated on all others; beyond, on two of them, which tell enough.
 CALIBRATED_ON_ALL = 50_000
+# Decisions that are predicted at a time.
+ROWS_AT_ONCE = 1 << 14
 # Up to so many numbers, one thread is faster than several that wait for each other.
 ONE_THREAD = 5_000_000
 
@@ -126,21 +131,19 @@ def fit_behavior(
     episodes = episodes if isinstance(episodes, Episodes) else read_episodes(episodes, features=features)
     episodes = episodes if features is None else episodes.with_features(features)
     maker = read_classifier(classifier)
-    x, rows = inputs_of(episodes), np.flatnonzero(episodes.action != ABSENT)
+    _refuse_without_features(episodes)
     folds = _folds(episodes, check_count(folds, "folds", least=2))
-    if not len(rows):
+    if (episodes.action == ABSENT).all():
         raise OptionError("behavior: there is no decision in the episodes.")
-    x = x if len(rows) == len(x) else x[rows]
-    fold = np.repeat(deal(episodes.n_episodes, folds), episodes.lengths)[rows]
-    logs = _Logs(maker, x, episodes.action[rows].astype(np.int64), fold, len(episodes.actions))
-    probs = np.zeros((episodes.n_steps, len(episodes.actions)))
-    with _threads(x.size):
+    fold = deal(episodes.n_episodes, folds).astype(id_dtype(folds))
+    logs = _Logs(maker, episodes, np.repeat(fold, episodes.lengths))
+    with _threads(maker, episodes):
         exponents = logs.exponents(folds)
-        for k in range(folds):
-            own = fold == k
-            found = _powers(np.log(logs.predicted(own)), exponents[k])
-            probs[rows[own]] = _leaning(found, len(rows) - int(own.sum()))
-    policy = ArrayPolicy(frozen(probs), episodes.actions, episodes.labels)
+        others = ([other for other in range(folds) if other != k] for k in range(folds))
+        found = _Calibrated(logs, [logs.fitted(seen) for seen in others], exponents)
+        # What is quickly worked out again takes no memory; any other classifier predicts once.
+        probs = found if maker == "logistic" else frozen(found.at(np.arange(episodes.n_steps)))
+    policy = ArrayPolicy(probs, episodes.actions, episodes.labels)
     return FittedBehavior(policy, episodes, called(classifier), folds, exponents)
 
 
@@ -156,9 +159,10 @@ def _folds(episodes: Episodes, asked: int) -> int:
     return min(n, asked)
 
 
-def _threads(size: int) -> AbstractContextManager[Any]:
+def _threads(maker: Any, episodes: Episodes) -> AbstractContextManager[Any]:
     """Hold classifiers to one thread where more would only wait for each other."""
-    if size > ONE_THREAD:
+    assert episodes.features is not None
+    if maker != "logistic" and episodes.features.matrix.size > ONE_THREAD:
         return nullcontext()
     limits = need("threadpoolctl", "models", "A fitted behavior policy").threadpool_limits(1)
     found: AbstractContextManager[Any] = limits
@@ -166,7 +170,7 @@ def _threads(size: int) -> AbstractContextManager[Any]:
 
 
 def read_classifier(given: Any) -> Any:
-    """A classifier to be fitted, by its name or as it is."""
+    """A classifier to be fitted, by its name or as it is; "logistic" stays a name (`logistic.py`)."""
     if isinstance(given, str):
         if given not in CLASSIFIERS:
             known = ("count", *CLASSIFIERS)
@@ -177,10 +181,7 @@ def read_classifier(given: Any) -> Any:
         if given == "boosting":
             ensemble = need("sklearn.ensemble", "models", "A fitted behavior policy")
             return ensemble.HistGradientBoostingClassifier(**SMALL_TREES, early_stopping=False, random_state=0)
-        linear = need("sklearn.linear_model", "models", "A fitted behavior policy")
-        scaled = need("sklearn.preprocessing", "models", "A fitted behavior policy").StandardScaler()
-        pipeline = need("sklearn.pipeline", "models", "A fitted behavior policy")
-        return pipeline.make_pipeline(scaled, linear.LogisticRegression(max_iter=1000))
+        return given
     need("sklearn.base", "models", "A fitted behavior policy")
     if isinstance(given, type):
         raise OptionError(f"behavior: {given.__name__} is a class. Give an object of it: {given.__name__}().")
@@ -206,51 +207,73 @@ def called(classifier: Any) -> str:
     return classifier if isinstance(classifier, str) else type(classifier).__name__
 
 
-def inputs_of(episodes: Episodes) -> Floats:
-    """Features of each row, and the step if there are several."""
+def _refuse_without_features(episodes: Episodes) -> None:
     if episodes.features is None:
         raise OptionError(
             "behavior: a fitted behavior policy needs features. Name them: so.read_episodes(..., features=[...]) "
             "(--features)."
         )
-    x = episodes.features.matrix
-    return np.column_stack([x, episodes.step]) if episodes.step.any() else x
+
+
+class _Fitted(NamedTuple):
+    """A classifier, or the only action there was, and how many decisions it was fitted to."""
+
+    classifier: Any
+    n: int
 
 
 class _Logs(NamedTuple):
-    """Decisions: features, the action taken, and the fold of each; and what is to be fitted to them."""
+    """Decisions, the fold of each row, and what is to be fitted to them."""
 
     maker: Any
-    x: Floats
-    action: Integers
+    episodes: Episodes
     fold: Integers
-    n_actions: int
 
-    def predicted(self, unseen: Booleans) -> Floats:
-        """Probabilities in some rows by a classifier fitted to all others."""
-        train = self.action[~unseen]
-        found = np.zeros((int(unseen.sum()), self.n_actions))
-        if not len(found):
-            return found
-        if len(np.unique(train)) < 2:  # nothing to tell apart
-            found[:, train[:1]] = 1.0
-            return _leaning(found, len(train))
+    def rows(self, folds: Sequence[int]) -> Integers:
+        """Rows with a decision in these folds."""
+        return np.flatnonzero(np.isin(self.fold, folds) & (self.episodes.action != ABSENT))
+
+    def inputs(self, rows: Integers) -> Floats:
+        """Features of these rows, and the step if there are several."""
+        features = self.episodes.features
+        assert features is not None
+        found = np.empty((len(rows), len(features) + int(self.episodes.lengths.max() > 1)))
+        _read(features.matrix, self.episodes.step, rows, found)
+        return found
+
+    def fitted(self, folds: Sequence[int]) -> _Fitted:
+        """A classifier fitted to these folds."""
+        rows = self.rows(folds)
+        action = self.episodes.action[rows].astype(np.int64)
+        if not len(action) or action.min() == action.max():  # nothing to tell apart
+            return _Fitted(int(action.max(initial=0)), len(action))
+        if self.maker == "logistic":
+            return _Fitted(fit_logistic(self.inputs, rows, action), len(action))
         clone = need("sklearn.base", "models", "A fitted behavior policy").clone
         try:
-            fitted = clone(self.maker).fit(self.x[~unseen], train)
-            predicted = np.asarray(fitted.predict_proba(self.x[unseen]), dtype=np.float64)
-            found[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
+            return _Fitted(clone(self.maker).fit(self.inputs(rows), action), len(action))
         except Exception as error:
-            raise OptionError(
-                f"behavior: the classifier {type(self.maker).__name__} failed: {type(error).__name__}: "
-                f"{' '.join(str(error).split())[:300]}"
-            ) from error
+            raise self._failed(error) from error
+
+    def predicted(self, by: _Fitted, rows: Integers) -> Floats:
+        """Probabilities in these rows."""
+        found = np.zeros((len(rows), len(self.episodes.actions)))
+        if isinstance(by.classifier, int):
+            found[:, by.classifier] = 1.0
+        elif isinstance(by.classifier, Logistic):
+            found[:, by.classifier.classes] = by.classifier.predict(self.inputs(rows))
+        else:
+            try:
+                predicted = np.asarray(by.classifier.predict_proba(self.inputs(rows)), dtype=np.float64)
+                found[:, np.asarray(by.classifier.classes_, dtype=np.int64)] = predicted
+            except Exception as error:
+                raise self._failed(error) from error
         sums = found.sum(axis=1)
         if not np.isfinite(sums).all() or (found < 0).any() or (np.abs(sums - 1) > SUM_TOLERANCE).any():
             raise OptionError(
                 f"behavior: the classifier {type(self.maker).__name__} predicts no probabilities. Use another one."
             )
-        return _leaning(found, len(train))
+        return _leaning(found, by.n)
 
     def exponents(self, folds: int) -> Floats:
         """The power of each fold at which actions of other folds are most likely; 1 if there are but two folds.
@@ -260,19 +283,70 @@ class _Logs(NamedTuple):
         found = np.ones(folds)
         if folds < 3:
             return found
-        known: list[list[tuple[Floats, Integers]]] = [[] for _ in range(folds)]
+        known: list[list[tuple[Floats, Floats]]] = [[] for _ in range(folds)]
         pairs = list(combinations(range(folds), 2))
-        if len(self.action) > CALIBRATED_ON_ALL:
+        if np.count_nonzero(self.episodes.action != ABSENT) > CALIBRATED_ON_ALL:
             pairs = [(k, (k + 1) % folds) for k in range(folds)]
+        left = [sum(k in pair for pair in pairs) for k in range(folds)]
         for pair in pairs:
-            unseen = np.isin(self.fold, pair)
-            logs, action, fold = np.log(self.predicted(unseen)), self.action[unseen], self.fold[unseen]
+            fitted = self.fitted([k for k in range(folds) if k not in pair])
             for own, other in (pair, pair[::-1]):
-                known[own].append((logs[fold == other], action[fold == other]))
-        for k, parts in enumerate(known):
-            logs, action = (np.concatenate(part) for part in zip(*parts, strict=True))
-            found[k] = _exponent(logs, action) if len(action) else 1.0
+                for rows in _parts(self.rows([other])):
+                    probs = self.predicted(fitted, rows)
+                    logs = np.ascontiguousarray(np.log(probs / probs.max(axis=1, keepdims=True)).T)
+                    known[own].append((logs, logs[self.episodes.action[rows], np.arange(len(rows))]))
+                left[own] -= 1
+                if not left[own]:
+                    found[own] = _exponent(known[own]) if known[own] else 1.0
+                    known[own].clear()
         return found
+
+    def _failed(self, error: Exception) -> OptionError:
+        return OptionError(
+            f"behavior: the classifier {type(self.maker).__name__} failed: {type(error).__name__}: "
+            f"{' '.join(str(error).split())[:300]}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Calibrated:
+    """Probabilities in rows of each fold by the classifier of the others, calibrated."""
+
+    logs: _Logs
+    fitted: Sequence[_Fitted]
+    exponents: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of actions."""
+        return self.logs.episodes.n_steps, len(self.logs.episodes.actions)
+
+    def at(self, rows: Integers) -> Floats:
+        """The probability of every action in these rows; 0 where there was no decision."""
+        found = np.zeros((len(rows), self.shape[1]))
+        decided, fold = self.logs.episodes.action[rows] != ABSENT, self.logs.fold[rows]
+        for k, by in enumerate(self.fitted):
+            for part in _parts(np.flatnonzero(decided & (fold == k))):
+                logs = np.log(self.logs.predicted(by, rows[part]))
+                found[part] = _leaning(_powers(logs, self.exponents[k]), by.n)
+        return found
+
+
+@compiled
+def _read(features: Floats, step: Integers, rows: Integers, found: Floats) -> None:
+    """Fill in features of these rows, and the step if there is a column left for it."""
+    n = features.shape[1]
+    for i in range(len(rows)):
+        for k in range(n):
+            found[i, k] = features[rows[i], k]
+        if found.shape[1] > n:
+            found[i, n] = step[rows[i]]
+
+
+def _parts(rows: Integers) -> Iterator[Integers]:
+    """Some of the rows at a time."""
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        yield rows[first : first + ROWS_AT_ONCE]
 
 
 def _leaning(probs: Floats, n: int) -> Floats:
@@ -281,15 +355,22 @@ def _leaning(probs: Floats, n: int) -> Floats:
     return found
 
 
-def _exponent(logs: Floats, action: Integers) -> float:
-    """The power of probabilities, given by their logarithms, at which these actions are most likely."""
+def _exponent(known: Sequence[tuple[Floats, Floats]]) -> float:
+    """The power of probabilities at which the actions taken are most likely.
+
+    Of each part: logarithms of probabilities beside the largest, (n_actions, n), and those of the actions taken.
+    """
     from scipy.optimize import minimize_scalar
 
+    n = sum(len(taken) for _, taken in known)
+
     def loss(log_power: float) -> float:
-        scaled = np.exp(log_power) * logs
-        top = scaled.max(axis=1)
-        total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
-        return float(np.mean(total - scaled[np.arange(len(action)), action]))
+        power = float(np.exp(log_power))
+        total = sum(
+            float(np.sum(np.log(np.exp(power * logs).sum(axis=0)))) - power * float(taken.sum())
+            for logs, taken in known
+        )  # fmt: skip
+        return total / n
 
     bounds = float(np.log(SOFTEST)), float(np.log(SHARPEST))
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))

@@ -9,18 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers, frozen
+from semiope._arrays import Booleans, Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
 from semiope.data.episodes import Episodes
 from semiope.data.labels import ABSENT
 
 
 class Decisions(NamedTuple):
-    """Episodes of decisions; `row` is where each lies in the logs, `step` how many came before it in its episode."""
+    """Episodes of decisions; `row` is where each lies in the logs."""
 
     episodes: Episodes
     row: Integers
-    step: Integers
+
+    @property
+    def step(self) -> Integers:
+        """How many decisions came before each in its episode."""
+        return self.episodes.step
 
 
 def only_decisions(episodes: Episodes, gamma: float) -> Decisions:
@@ -28,7 +32,9 @@ def only_decisions(episodes: Episodes, gamma: float) -> Decisions:
 
     Episodes without any decision are left out. Ids of states and actions stay.
     """
-    row = np.flatnonzero(episodes.action != ABSENT)
+    row = np.flatnonzero(episodes.action != ABSENT).astype(id_dtype(episodes.n_steps + 1))
+    if len(row) == episodes.n_steps:
+        return Decisions(replace(episodes, behavior_prob=None, extra=None, features=None, order=None), row)
     reward = _gathered(episodes.offsets, episodes.action, episodes.reward, gamma)
     before = np.searchsorted(row, episodes.offsets)
     kept = np.flatnonzero(np.diff(before))
@@ -45,7 +51,7 @@ def only_decisions(episodes: Episodes, gamma: float) -> Decisions:
         features=None,
         order=None,
     )
-    return Decisions(left, row, left.step)
+    return Decisions(left, row)
 
 
 def some_of(episodes: Episodes, kept: Booleans) -> Episodes:

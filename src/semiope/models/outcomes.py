@@ -24,7 +24,7 @@ from semiope.models.folds import FOLDS
 from semiope.models.given import GivenReturns
 from semiope.models.nested import nested_means
 from semiope.models.step_means import StepMeans
-from semiope.models.study import Corrected, Outcomes, Study
+from semiope.models.study import Corrected, Outcomes, RowReturns, Study
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +114,11 @@ class Automatic:
             return self.counted
         return self.plain if study.episodes.features is None else self.by_features
 
-    def fit(self, study: Study, fold: int) -> Floats:
+    def fit(self, study: Study, fold: int) -> Floats | RowReturns:
         """Predict from the rows of other folds."""
         return self.chosen(study).fit(study, fold)
 
-    def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
+    def corrected(self, study: Study, fold: int, returns: Any) -> Corrected:
         """The same with what annotations in other folds say beyond it."""
         return self.chosen(study).corrected(study, fold, returns)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,7 +25,7 @@ from semiope.data.labels import ABSENT
 from semiope.data.repeat import Resample
 from semiope.errors import SchemaError
 from semiope.models.given import GivenReturns
-from semiope.models.study import Corrected, Outcomes, Study
+from semiope.models.study import Corrected, Outcomes, RowReturns, Study, returns_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +51,11 @@ class WithPredictions:
         outcomes = self.outcomes.resampled(by) if hasattr(self.outcomes, "resampled") else self.outcomes
         return WithPredictions(outcomes, self.predictions.resampled(by))
 
-    def fit(self, study: Study, fold: int) -> Floats:
+    def fit(self, study: Study, fold: int) -> Floats | RowReturns:
         """Predict from the rows of other folds; without annotations, predictions from outside have no part in it."""
         return self.outcomes.fit(study, fold)
 
-    def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
+    def corrected(self, study: Study, fold: int, returns: Any) -> Corrected:
         """The annotation model, blended with predictions as far as annotations of other folds bear them out."""
         found = self.outcomes.corrected(study, fold, returns)
         found = found if isinstance(found, Corrected) else Corrected(found, np.zeros(study.n_annotators), np.ones(1))
@@ -63,11 +64,11 @@ class WithPredictions:
         responses = aligned.responses
         row, action = aligned.row[responses.place], aligned.action[responses.place]
         said = responses.value - np.append(found.offsets, 0.0)[study.annotator_of]
-        left, beyond = said - found.returns[row, action], given[row, action] - found.returns[row, action]
+        own = returns_at(found.returns, np.arange(study.episodes.n_steps))
+        left, beyond = said - own[row, action], given[row, action] - own[row, action]
         train = study.train(fold)[row] & ~np.isnan(beyond)
         alpha, beta = _line(left[train], beyond[train], 1 / study.noise_scale[train])
-        changed = found.returns + alpha + beta * (given - found.returns)
-        blended = np.where(np.isnan(given), found.returns, changed)
+        blended = np.where(np.isnan(given), own, own + alpha + beta * (given - own))
         return found._replace(returns=blended, std=math.nan)
 
     def at(self, study: Study) -> Floats:

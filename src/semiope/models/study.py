@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers, id_dtype
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.models.decisions import Decisions, only_decisions
 from semiope.policies.policy import AnyPolicy
 
+# Rows for which Q-hat of every action is held at a time.
+ROWS_AT_ONCE = 1 << 14
 # Stated standard deviations count as no less than this share of the largest.
 SMALLEST = 1e-6
 
@@ -42,8 +45,8 @@ class Study:
     def fold_of_row(self) -> Integers:
         """The fold of each row; 0 throughout without folds."""
         if self.fold is None:
-            return np.zeros(self.episodes.n_steps, dtype=np.int64)
-        return np.repeat(self.fold, self.episodes.lengths)
+            return np.zeros(self.episodes.n_steps, dtype=id_dtype(1))
+        return np.repeat(self.fold.astype(id_dtype(int(self.fold.max()) + 1)), self.episodes.lengths)
 
     def train(self, fold: int) -> Booleans:
         """Rows that a model for this fold may be fitted to."""
@@ -102,6 +105,44 @@ def relative_variance(std: Floats | None, n: int) -> Floats:
     return found
 
 
+class RowReturns(Protocol):
+    """Q-hat that is worked out where it is needed."""
+
+    def at(self, rows: Integers) -> Floats:
+        """Q-hat of every action in these rows, (rows, n_actions)."""
+
+
+def returns_at(returns: Floats | RowReturns, rows: Integers) -> Floats:
+    """Q-hat of every action in these rows, (rows, n_actions)."""
+    return returns[rows] if isinstance(returns, np.ndarray) else returns.at(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """Q-hat of every row by the model of its fold, which did not see it."""
+
+    models: Sequence[Floats | RowReturns]
+    fold_of_row: Integers
+    n_actions: int
+
+    def at(self, rows: Integers) -> Floats:
+        """Q-hat of every action in these rows."""
+        found, fold = np.empty((len(rows), self.n_actions)), self.fold_of_row[rows]
+        for k, model in enumerate(self.models):
+            own = np.flatnonzero(fold == k)
+            found[own] = returns_at(model, rows[own])
+        return found
+
+    def of(self, rows: Integers, action: Integers) -> Floats:
+        """Q-hat of one action in each of these rows; that of any where the action is -1."""
+        found = np.empty(len(rows))
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            returns = self.at(rows[part])
+            found[part] = returns[np.arange(len(returns)), action[part]]
+        return found
+
+
 class Corrected(NamedTuple):
     """A model of returns corrected by annotations: Q-hat of every row and action, and what it found of annotators.
 
@@ -110,7 +151,7 @@ class Corrected(NamedTuple):
     `std` is the posterior standard deviation of the mean value of the fold's first rows; NaN if the model knows none.
     """
 
-    returns: Floats
+    returns: Floats | RowReturns
     offsets: Floats
     noise: Floats
     between: float = 0.0
@@ -119,7 +160,10 @@ class Corrected(NamedTuple):
 
 @runtime_checkable
 class Outcomes(Protocol):
-    """A model of returns. It predicts Q-hat of the policy for every row and action, (n_rows, n_actions)."""
+    """A model of returns. It predicts Q-hat of the policy for every row and action, (n_rows, n_actions).
+
+    What it returns is an array, or has a method `at` from rows to their part of it.
+    """
 
     @property
     def folds(self) -> int | None:
@@ -129,8 +173,8 @@ class Outcomes(Protocol):
     def told(self) -> str:
         """The model in a few words."""
 
-    def fit(self, study: Study, fold: int) -> Floats:
+    def fit(self, study: Study, fold: int) -> Floats | RowReturns:
         """Predict from the rows of other folds."""
 
-    def corrected(self, study: Study, fold: int, returns: Floats) -> Corrected:
+    def corrected(self, study: Study, fold: int, returns: Any) -> Corrected:
         """The same with what annotations in other folds say beyond it."""

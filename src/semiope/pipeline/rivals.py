@@ -103,8 +103,8 @@ def follow(problem: Problem, estimator: Estimator, estimate: Estimate) -> Trusti
     if recipe.critic is not None:
         modelled = problem.modelled
         returns = modelled.annotated_returns if recipe.critic == "annotated" else modelled.returns
-        action = episodes.action
-        ahead += np.where(action >= 0, returns[np.arange(len(action)), np.maximum(action, 0)], 0.0)
+        decided = np.flatnonzero(episodes.action >= 0)
+        ahead[decided] += returns.of(decided, episodes.action[decided])
     return Trusting(estimate.values, annotated, ahead, said)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from semiope.data.repeat import Resample
 from semiope.data.tables import take_rows
 from semiope.errors import SHOWN, OptionError, SchemaError, SemiopeError, count, nearest
 from semiope.policies.cells import Cells
-from semiope.policies.lookup import ArrayLookup
+from semiope.policies.lookup import ArrayLookup, RowProbs
 from semiope.policies.policy import SUM_TOLERANCE, softened
 
 # Rows for which a policy is asked at a time.
@@ -29,11 +30,21 @@ ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class ArrayPolicy:
-    """Probabilities (n_rows, n_actions) in the rows of some episodes; rows without a decision are 0."""
+    """Probabilities (n_rows, n_actions) in the rows of some episodes; rows without a decision are 0.
 
-    probs: Floats
+    `source` are these, or what they are made from row by row.
+    """
+
+    source: Floats | RowProbs
     actions: Vocabulary
     labels: Vocabulary
+
+    @cached_property
+    def probs(self) -> Floats:
+        """The probability of every action in every row."""
+        if isinstance(self.source, np.ndarray):
+            return self.source
+        return frozen(self.source.at(np.arange(self.source.shape[0])))
 
     @classmethod
     def from_array(
@@ -58,26 +69,23 @@ class ArrayPolicy:
     def soften(self, epsilon: float) -> ArrayPolicy:
         """Move a share epsilon of each action's probability to the other actions, equally (see `Policy.soften`)."""
         decided: Booleans = np.any(self.probs, axis=1)
-        return replace(self, probs=frozen(np.where(decided[:, None], softened(self.probs, epsilon), 0.0)))
+        return replace(self, source=frozen(np.where(decided[:, None], softened(self.probs, epsilon), 0.0)))
 
     def resampled(self, by: Resample) -> ArrayPolicy:
         """The policy in a resample of the episodes."""
-        return replace(self, probs=frozen(self.probs[by.source_rows]), labels=by.labels)
+        return replace(self, source=frozen(self.probs[by.source_rows]), labels=by.labels)
 
     def bind(self, logbook: Logbook, cells: Cells, name: str) -> ArrayLookup:
         """Look the policy up row by row, whatever the cells."""
         episodes = logbook.episodes
-        if len(self.probs) != episodes.n_steps or not self.labels.words.equals(episodes.labels.words):
+        if self.source.shape[0] != episodes.n_steps or not self.labels.words.equals(episodes.labels.words):
             raise SchemaError(f"{name}: its probabilities belong to other episodes. Make the policy from these.")
         own = self.actions.positions_of(logbook.actions)
-        if np.array_equal(own, np.arange(self.probs.shape[1])):
-            return ArrayLookup(self.probs, logbook)
-        probs = np.zeros((episodes.n_steps, len(own)))
-        probs[:, own != ABSENT] = self.probs[:, own[own != ABSENT]]
-        return ArrayLookup(frozen(probs), logbook)
+        same = np.array_equal(own, np.arange(self.source.shape[1]))
+        return ArrayLookup(self.source, logbook, None if same else own)
 
     def __repr__(self) -> str:
-        return f"ArrayPolicy({len(self.probs):,} rows, {len(self.actions):,} actions)"
+        return f"ArrayPolicy({self.source.shape[0]:,} rows, {len(self.actions):,} actions)"
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ class Cells:
 
     def within(self, part: Integers) -> Cells:
         """The cells of each part of the rows apart; only those that occur."""
-        of_row, codes = number(part * len(self) + self.of_row)
+        of_row, codes = number(part.astype(np.int64) * len(self) + self.of_row)
         own = codes % len(self)
         return Cells(frozen(of_row), self.state[own], None if self.step is None else self.step[own])
 

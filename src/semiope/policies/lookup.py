@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +15,9 @@ from semiope._memory import refuse_beyond_memory
 from semiope.data.logbook import Logbook
 from semiope.errors import SupportError
 from semiope.policies.cells import Cells
+
+# Rows for which every action is looked up at a time.
+ROWS_AT_ONCE = 1 << 14
 
 
 class Lookup(Protocol):
@@ -146,39 +151,77 @@ class ListedLookup(RowLookup):
         return _per_decision(sums, decided, cells)
 
 
+class RowProbs(Protocol):
+    """Probabilities of every action in every row, worked out where they are needed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows and of actions."""
+
+    def at(self, rows: Integers) -> Floats:
+        """Return the probability of every action in these rows; 0 where there was no decision."""
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayLookup:
-    """A policy as an array (n_rows, n_actions), 0 where there was no decision."""
+    """A policy as an array (n_rows, n_actions), 0 where there was no decision, or as what such rows are made from.
 
-    probs: Floats
+    `columns` are those of the logbook's actions, -1 for actions that the policy does not know; None: in this order.
+    """
+
+    source: Floats | RowProbs
     logbook: Logbook
+    columns: Integers | None = None
 
     def taken(self, rows: slice) -> Floats:
         """Return the numbers of the actions taken in these rows."""
-        action = self.logbook.episodes.action[rows]
-        found = self.probs[np.arange(rows.start, rows.stop), np.maximum(action, 0)]
-        return np.where(action >= 0, found, 1.0)
+        return self._taken_in(rows) if isinstance(self.source, np.ndarray) else self._taken[rows]
 
     def annotated(self, entries: slice) -> Floats:
         """Return the numbers of these annotated actions."""
         annotations = self.logbook.annotations
-        return self.probs[annotations.row[entries], annotations.action[entries]]
+        return self._of(annotations.row[entries], annotations.action[entries])
 
     def choices(self) -> Integers:
         """Return how many actions the policy may take at each row."""
-        found: Integers = np.count_nonzero(self.probs, axis=1)
-        return found
+        return np.concatenate([np.count_nonzero(self.at(rows), axis=1) for rows in self._parts()])
 
     def at(self, rows: Integers) -> Floats:
         """Return the probability of every action in these rows; 0 where there was no decision."""
-        return self.probs[rows]
+        found = self.source[rows] if isinstance(self.source, np.ndarray) else self.source.at(rows)
+        return found if self.columns is None else np.where(self.columns < 0, 0.0, found[:, self.columns])
 
     def mean_probs(self, cells: Cells) -> Floats:
         """Return the mean of the policy's probabilities over the decisions in each cell, (n_cells, n_actions)."""
-        sums = np.zeros((len(cells), self.probs.shape[1]))
-        for action in range(self.probs.shape[1]):
-            sums[:, action] = np.bincount(cells.of_row, weights=self.probs[:, action], minlength=len(cells))
+        sums = np.zeros((len(cells), len(self.logbook.actions)))
+        for rows in self._parts():
+            found = self.at(rows)
+            for action in range(sums.shape[1]):
+                sums[:, action] += np.bincount(cells.of_row[rows], weights=found[:, action], minlength=len(cells))
         return _per_decision(sums, self.logbook.episodes.action >= 0, cells)
+
+    @cached_property
+    def _taken(self) -> Floats:
+        return self._taken_in(slice(0, self.logbook.episodes.n_steps))
+
+    def _taken_in(self, rows: slice) -> Floats:
+        action = self.logbook.episodes.action[rows]
+        found = self._of(np.arange(rows.start, rows.stop), np.maximum(action, 0))
+        found[action < 0] = 1.0
+        return found
+
+    def _of(self, row: Integers, action: Integers) -> Floats:
+        """Probabilities of one action in each of these rows."""
+        found = np.empty(len(row))
+        for first in range(0, len(row), ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            found[part] = np.take_along_axis(self.at(row[part]), action[part, None].astype(np.int64), axis=1)[:, 0]
+        return found
+
+    def _parts(self) -> Iterator[Integers]:
+        """All rows, some at a time."""
+        n = self.logbook.episodes.n_steps
+        return (np.arange(first, min(first + ROWS_AT_ONCE, n)) for first in range(0, n, ROWS_AT_ONCE))
 
 
 def everything(policy: BoundPolicy, logbook: Logbook) -> Floats:
@@ -188,7 +231,9 @@ def everything(policy: BoundPolicy, logbook: Logbook) -> Floats:
     """
     n_rows, n_actions = logbook.episodes.n_steps, len(logbook.actions)
     refuse_beyond_memory(80.0 * n_rows * n_actions, "a model of returns for every row and action", "Take fewer rows.")
-    return policy.probs if isinstance(policy, ArrayLookup) else policy.at(np.arange(n_rows))
+    if isinstance(policy, ArrayLookup) and isinstance(policy.source, np.ndarray) and policy.columns is None:
+        return policy.source
+    return policy.at(np.arange(n_rows))
 
 
 def divide(numerator: Lookup, denominator: Lookup, logbook: Logbook) -> Lookup:

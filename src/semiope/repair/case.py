@@ -84,7 +84,7 @@ class Case:
             decided = np.flatnonzero(action != ABSENT)
             probs[decided, action[decided]] = 1.0
             study = replace(study, probs=probs)
-        return FeatureModel(folds=None, rounds=rounds).fit(study, 0)
+        return FeatureModel(folds=None, rounds=rounds).fit(study, 0).at(np.arange(self.episodes.n_steps))
 
     def at(self, annotations: Annotations, returns: Floats) -> Floats:
         """Entries of a table (n_rows, n_actions) at the questions of annotations."""

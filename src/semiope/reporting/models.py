@@ -16,6 +16,7 @@ from semiope.estimate.evidence import Evidence
 from semiope.estimate.problem import Problem
 from semiope.estimate.registry import ESTIMATORS
 from semiope.models.behavior_model import FittedBehavior
+from semiope.models.study import CrossFitted
 from semiope.pipeline.results import Results
 
 # Names and words listed of each kind.
@@ -114,19 +115,18 @@ def of_returns(results: Results, users: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def r_squared(problem: Problem, returns: Floats) -> float:
-    """Share of the variance of annotations that predictions explain; NaN if annotations do not vary.
+def r_squared(problem: Problem, predicted: Floats) -> float:
+    """Share of the variance of annotations that predictions of them explain; NaN if annotations do not vary.
 
     Annotations are without what annotators differ by. Predictions are those of the fold that did not see the episode.
     """
-    answers = problem.annotations
     said = problem.modelled.annotated_values
-    left, total = said - returns[answers.row, answers.action], said - said.mean()
+    left, total = said - predicted, said - said.mean()
     return 1 - float(left @ left) / float(total @ total) if len(said) > 1 and total.any() else float("nan")
 
 
-def _explained(problem: Problem, returns: Floats) -> str:
-    found = r_squared(problem, returns)
+def _explained(problem: Problem, returns: CrossFitted) -> str:
+    found = r_squared(problem, returns.of(problem.annotations.row, problem.annotations.action))
     if np.isnan(found):
         return "nothing that could be measured"
     return f"{found:.0%}" if found > 0 else "nothing (it is further off than their mean)"

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from semiope._arrays import Booleans, Floats, Integers
+from semiope._arrays import Booleans, Floats, Integers, id_dtype
 from semiope.data.labels import ABSENT
 from semiope.data.logbook import Logbook
 from semiope.policies.lookup import BoundPolicy
-from semiope.weights.inclusion_regression import InclusionRegression, Sample, fit_regression
+from semiope.weights.inclusion_regression import Drawn, InclusionRegression, Sample, fit_regression
 
 COLUMN, ESTIMATED = "column inclusion_prob", "estimated"
 # Shares of strata are shrunk as by so many questions: a grid fine enough that a finer one changes nothing.
@@ -34,7 +34,7 @@ TRIED: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 # Tables of strata beyond this are not tried.
 MOST_STRATA = 1 << 22
-ROWS_AT_ONCE = 1 << 16
+ROWS_AT_ONCE = 1 << 14
 # Were it chance that no question of a pair was asked, the chance would be less than this.
 NEVER = 0.05
 
@@ -125,14 +125,15 @@ def _regression(
     if episodes.features is None:
         return None
     annotations = tables.logbook.annotations
-    keys = annotations.row.astype(np.int64) * n_actions + annotations.action
     sample = Sample(tables.total)
     for row, questions in tables.needed(evaluation):
-        was = np.isin(row * n_actions + questions.action, keys, assume_unique=True).astype(np.int64)
-        sample.add(questions.fold, row, questions.taken, questions.action, was)
-    found = fit_regression(episodes.features.matrix, episodes.step, n_actions, tables.n_folds, sample)
+        sample.add(questions.fold, row, questions.taken, questions.action)
+    fold, row, taken, action = sample.columns()
+    keys = annotations.row.astype(np.int64) * n_actions + annotations.action
+    was = np.isin(row * n_actions + action, keys, assume_unique=True)
+    drawn = Drawn(fold, row, taken, action, was)
+    found = fit_regression(episodes.features.matrix, episodes.step, n_actions, tables.n_folds, drawn)
     # Both are judged by the questions that the regression was fitted to, each by other folds.
-    fold, row, taken, action, was = sample.columns()
     by_strata = table[fold, tables.stratum(tables.at(row, action), strata)]
     fits = [
         _fit(prob, was.astype(np.float64), np.ones(len(was)))
@@ -208,7 +209,7 @@ class _Tables:
     def __init__(self, logbook: Logbook, fold: Integers) -> None:
         self.logbook, self.n_folds = logbook, int(fold.max()) + 1
         episodes = logbook.episodes
-        self.fold_of_row = np.repeat(fold, episodes.lengths)
+        self.fold_of_row = np.repeat(fold.astype(id_dtype(self.n_folds)), episodes.lengths)
         n_steps, n_states, n_actions = int(episodes.lengths.max()), len(episodes.states), len(logbook.actions)
         self.sizes = {"step": n_steps, "state": n_states, "taken": n_actions, "action": n_actions}
         self.tried = [names for names in TRIED if self.n_folds * _product(self.sizes, names) <= MOST_STRATA]

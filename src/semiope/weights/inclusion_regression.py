@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,9 +43,16 @@ class InclusionRegression:
 
     def columns(self, row: Integers, taken: Integers, action: Integers) -> Floats:
         """Columns of the regression."""
-        z = (np.column_stack([self.features[row], self.step[row]]) - self.center) / self.scale
-        which = np.eye(self.n_actions)
-        return np.hstack([np.ones((len(row), 1)), z, which[taken], which[action]])
+        n, m = len(row), self.features.shape[1] + 1
+        found = np.zeros((n, 1 + m + 2 * self.n_actions))
+        found[:, 0] = 1.0
+        found[:, 1:m] = self.features[row]
+        found[:, m] = self.step[row]
+        found[:, 1 : 1 + m] -= self.center
+        found[:, 1 : 1 + m] /= self.scale
+        found[np.arange(n), 1 + m + taken] = 1.0
+        found[np.arange(n), 1 + m + self.n_actions + action] = 1.0
+        return found
 
 
 class Sample:
@@ -55,7 +63,7 @@ class Sample:
         self.parts: list[tuple[Integers, ...]] = []
 
     def add(self, *columns: Integers) -> None:
-        """Draw from some questions: fold, row, action taken, action asked about, and whether it was asked."""
+        """Draw from some questions: fold, row, action taken, action asked about."""
         kept = self.rng.random(len(columns[0])) < self.share
         self.parts.append(tuple(column[kept] for column in columns))
 
@@ -64,37 +72,47 @@ class Sample:
         return [np.concatenate(column) for column in zip(*self.parts, strict=True)]
 
 
-def fit_regression(
-    features: Floats, step: Integers, n_actions: int, n_folds: int, sample: Sample
-) -> InclusionRegression:
+class Drawn(NamedTuple):
+    """The questions of a sample, and whether each was asked."""
+
+    fold: Integers
+    row: Integers
+    taken: Integers
+    action: Integers
+    asked: Booleans
+
+
+def fit_regression(features: Floats, step: Integers, n_actions: int, n_folds: int, drawn: Drawn) -> InclusionRegression:
     """Fit a regression for each fold to the questions of the others."""
-    fold, row, taken, action, asked = sample.columns()
+    fold, row, taken, action, asked = drawn
     inputs = np.column_stack([features[row], step[row]])
     scale = inputs.std(axis=0)
     center, scale = inputs.mean(axis=0), np.where(scale > 0, scale, 1.0)
     plain = InclusionRegression(features, step, center, scale, n_actions, np.zeros((n_folds, 0)))
     x, y = plain.columns(row, taken, action), asked.astype(np.float64)
     others: Iterable[Booleans] = (fold != k if n_folds > 1 else fold == k for k in range(n_folds))
-    weights = np.array([fit_logistic(x[train], y[train]) for train in others])
+    weights = np.array([fit_logistic(x, y, counts=train.astype(np.float64)) for train in others])
     return InclusionRegression(features, step, center, scale, n_actions, weights)
 
 
-def fit_logistic(x: Floats, y: Floats, start: Floats | None = None) -> Floats:
+def fit_logistic(x: Floats, y: Floats, start: Floats | None = None, counts: Floats | None = None) -> Floats:
     """Weights of a logistic regression of y, between 0 and 1, by Newton's method, perhaps from a start near by.
 
-    All but the first, the intercept, have a standard normal prior.
+    All but the first, the intercept, have a standard normal prior. `counts` is 1 for each row, and 0 for those that are
+    left out; None: all count.
     """
+    counts = np.ones(len(y)) if counts is None else counts
     prior = np.ones(x.shape[1])
     prior[0] = 0.0
-    share = (y.sum() + 0.5) / (len(y) + 1)
+    share = (counts @ y + 0.5) / (counts.sum() + 1)
     if start is None:
         start = np.zeros(x.shape[1])
         start[0] = np.log(share / (1 - share))
     weights = start
     for _ in range(STEPS):
         p = logistic(x @ weights)
-        slope = x.T @ (y - p) - prior * weights
-        curve = (x * (p * (1 - p))[:, None]).T @ x + np.diag(prior + 1e-9)
+        slope = x.T @ (counts * (y - p)) - prior * weights
+        curve = (x * (counts * p * (1 - p))[:, None]).T @ x + np.diag(prior + 1e-9)
         step = np.linalg.solve(curve, slope)
         # Half steps at most of size 3: far from the solution, whole ones may overshoot.
         step *= min(1.0, 3.0 / max(float(np.abs(step).max()), 1e-300))

@@ -156,10 +156,10 @@ def _listed(behavior: Behavior, pi_b: Floats, cells: Cells, logbook: Logbook) ->
         starts = np.searchsorted(lookup.row, np.arange(len(action) + 1))
         actions, probs = lookup.action.astype(np.int64), np.ascontiguousarray(lookup.prob)
     elif isinstance(lookup, ArrayLookup):
-        n_actions = lookup.probs.shape[1]
+        n_actions = len(logbook.actions)
         starts = np.append(0, np.cumsum(np.where(action >= 0, n_actions, 0)))
         decided = np.flatnonzero(action >= 0)
-        actions, probs = np.tile(np.arange(n_actions), len(decided)), lookup.probs[decided].ravel()
+        actions, probs = np.tile(np.arange(n_actions), len(decided)), lookup.at(decided).ravel()
     elif behavior.origin == "logged":
         decided = np.flatnonzero(action >= 0)
         own[decided] = lookup.taken(slice(0, len(action)))[decided]
