@@ -64,20 +64,25 @@ class Sums(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What was found for a policy in these episodes: the basis, and weights of each fold."""
+    """What was found for a policy in these episodes: the basis, weights of each fold, and the range of its returns."""
 
     episodes: Episodes
     basis: Basis
     weights: list[Floats]
+    ranges: list[tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureReturns:
-    """Q-hat as weights of a basis."""
+    """Q-hat as weights of a basis, within the range of what returns and annotations of other folds were.
+
+    Where an action was hardly ever taken, a function of features may else run far beyond all returns there are.
+    """
 
     study: Study
     basis: Basis
     weights: Floats
+    range: tuple[float, float]
 
     def at(self, rows: Integers) -> Floats:
         """Q-hat of every action in these rows; 0 where there was no decision."""
@@ -87,7 +92,7 @@ class FeatureReturns:
         for first in range(0, len(decided), ROWS_AT_ONCE):
             part = decided[first : first + ROWS_AT_ONCE]
             x, step = episodes.features.matrix[rows[part]], episodes.step[rows[part]]
-            found[part] = self.basis.predicted(x, step, self._coefficients)
+            found[part] = np.clip(self.basis.predicted(x, step, self._coefficients), *self.range)
         return found
 
     @cached_property
@@ -131,7 +136,7 @@ class FeatureModel:
         if study.fold is not None:
             refuse_alone(study.episodes.n_episodes)
         known = self._known(study)
-        return FeatureReturns(study, known.basis, known.weights[fold])
+        return FeatureReturns(study, known.basis, known.weights[fold], known.ranges[fold])
 
     def corrected(self, study: Study, fold: int, returns: Floats | RowReturns) -> Corrected:
         """Add a regression of what annotations in other folds say beyond the returns predicted."""
@@ -147,7 +152,9 @@ class FeatureModel:
         if not any(len(part.y) for part in beyond):
             return Corrected(returns, np.zeros(n), np.ones(n + 1))
         found = _annotated(beyond, basis.blocks, n)
-        changed = FeatureReturns(study, basis, returns.weights + found.posterior.mean[: basis.n_columns])
+        said = _values_of_others(study, fold)
+        wider = min(returns.range[0], float(said.min())), max(returns.range[1], float(said.max()))
+        changed = FeatureReturns(study, basis, returns.weights + found.posterior.mean[: basis.n_columns], wider)
         at_start = _at_start(study, fold, basis)
         covariance = found.posterior.covariance[: basis.n_columns, : basis.n_columns]
         std = math.nan if at_start is None else math.sqrt(max(float(at_start @ covariance @ at_start), 0.0))
@@ -162,8 +169,25 @@ class FeatureModel:
             rounds = int(study.decisions.episodes.lengths.max()) if self.rounds is None else self.rounds
             sums = _sums(study, basis)
             weights = [_evaluated(sums.without(fold), basis.blocks, rounds) for fold in range(len(sums.n))]
-            found[key] = _Known(study.episodes, basis, weights)
+            found[key] = _Known(study.episodes, basis, weights, _ranges(study, len(weights)))
         return found[key]
+
+
+def _ranges(study: Study, n_folds: int) -> list[tuple[float, float]]:
+    """The smallest and the largest return from a decision on, outside each fold."""
+    returns, fold = study.episodes.returns_to_go(study.gamma), study.fold_of_row
+    decided = study.episodes.action != ABSENT
+    lows = [float(returns[decided & (fold == k)].min(initial=math.inf)) for k in range(n_folds)]
+    highs = [float(returns[decided & (fold == k)].max(initial=-math.inf)) for k in range(n_folds)]
+    others = [[j for j in range(n_folds) if j != k] or [k] for k in range(n_folds)]
+    return [(min(lows[j] for j in those), max(highs[j] for j in those)) for those in others]
+
+
+def _values_of_others(study: Study, fold: int) -> Floats:
+    """Annotations that a model for this fold may be fitted to."""
+    aligned = study.logbook.annotations
+    found: Floats = aligned.responses.value[study.train(fold)[aligned.row[aligned.responses.place]]]
+    return found
 
 
 def explained(study: Study, row: Integers, left: Floats) -> float:
