@@ -255,18 +255,18 @@ def _features(rows: list[Row]) -> str:
     for family, those in (("**all**", shown), *_groups(shown, "family").items()) if shown else ():
         held = [covered(row) for row in those]
         red = [row["found"]["light"] == "red" for row in those]
-        own, weighted, exact = (
+        own, weighted = (
             _rms(_off(row, value(row["found"])) for row in those)
-            for value in (lambda one: one["value"], lambda one: one["c-pdis"]["value"], lambda one: one["exact"])
+            for value in (lambda one: one["value"], lambda one: one["c-pdis"]["value"])
         )
         width = np.median([(row["found"]["high"] - row["found"]["low"]) / row["unit"] for row in those])
         lines.append([
             family, str(len(those)), _share(held), _share([h or r for h, r in zip(held, red, strict=True)]),
-            _share(red), f"{width:.3f}", f"{own:.3f}", f"{weighted:.3f}", f"{own / weighted:.2f}", f"{exact:.3f}",
+            _share(red), f"{width:.3f}", f"{own:.3f}", f"{weighted:.3f}", f"{own / weighted:.2f}",
         ])  # fmt: skip
     headings = (
         "2,000 episodes, 5% annotated", "datasets", "covered", "covered or red", "red", "median width", "error",
-        "error of c-pdis", "ratio", "error with all annotated exactly",
+        "error of c-pdis", "ratio",
     )  # fmt: skip
     return "## States that are features\n\n" + table(headings, lines) if lines else ""
 
