@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from functools import cache
 from pathlib import Path
@@ -54,6 +55,9 @@ def table() -> list[Row]:
             estimates[name].append(values.reshape(AT_ONCE, EPISODES).mean(axis=1))
             deviations = (values - world.mdp.value(world.policies[name])) ** 2
             powers[name] += np.array([deviations.mean(), (deviations**2).mean()]) * AT_ONCE / DATASETS
+        # Several gigabytes, which would else stay until the next part is there as well.
+        del episodes, annotations, found, result, values
+        gc.collect()
     made = []
     for name, policy in world.policies.items():
         exact = sequential.c_star_pdis(world.setting(policy))
