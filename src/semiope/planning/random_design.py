@@ -22,7 +22,7 @@ import numpy as np
 from semiope._arrays import Booleans, Floats, Integers
 from semiope.data.asked import NEEDED, OTHER, TAKEN
 
-# The part of all probabilities that is the same for all: shown in the gauntlet not to matter between 0.05 and 0.3.
+# The part of all probabilities that is the same for all: a convention. Estimates are unbiased whatever it is.
 UNIFORM = 0.1
 # The part of decoys that is about actions taken.
 CALIBRATION = 0.5
