@@ -375,9 +375,10 @@ def test_what_needs_states(ward: Ward, options: dict[str, Any], message: str) ->
         ward.evaluate(by_pulse, **options)
 
 
-def test_plans_need_states(ward: Ward) -> None:
-    with pytest.raises(so.OptionError, match=r"plan: the episodes have features and no states.*column 'state'"):
-        so.plan(ward.episodes, by_pulse, 10)
+def test_the_best_questions_need_states(ward: Ward) -> None:
+    with pytest.raises(so.OptionError, match=r"design: 'best' chooses by what states have in common.*design='random'"):
+        so.plan(ward.episodes, by_pulse, 10, design="best")
+    assert so.plan(ward.episodes, by_pulse, 10).n_needed > 0
 
 
 def test_counting_the_behavior_policy_needs_states(ward: Ward) -> None:
