@@ -24,11 +24,11 @@ from semiope.data.asked import NEEDED, OTHER, TAKEN
 
 # The part of all probabilities that is the same for all: a convention. Estimates are unbiased whatever it is.
 UNIFORM = 0.1
-# The part of decoys that is about actions taken.
+# The part of decoys that is about actions taken: a convention.
 CALIBRATION = 0.5
 # Decoys about what the policies surely do are taken only where an episode has no other: so much rather others.
 RATHER = 1e-3
-# Rounds of raking; more change nothing that a reader would see.
+# Rounds of raking. They bear on how well a reader guesses the policy, not on estimates.
 RAKED = 10
 
 

@@ -196,9 +196,8 @@ def plan_at_random(planner: RandomPlanner) -> Plan:
     most = int(planner.pool.size.size if wishes.per_episode is None else max(wishes.per_episode // units, 1))
     spend = _whole(now / wishes.copies, planner.pool)
     probs = design(planner.pool, planner.known, spend, max(left / wishes.copies, spend), most)
-    fresh = probs.episode_prob > 0
-    cheapest = units * float(planner.pool.cost.min()) if fresh.any() or not (~planner.known).any() else math.inf
-    cheapest = cheapest if (~planner.known[planner.pool.episode]).any() else math.inf
+    any_left = bool((~planner.known[planner.pool.episode]).any())
+    cheapest = units * float(planner.pool.cost.min()) if any_left else math.inf
     error = spread.now, spread.after(probs, spend)
     stop = stopping.why_stop(
         decisions, wishes.goal != "value", stopping.Spending(planner.used, budget, now, wishes.copies * cheapest),
