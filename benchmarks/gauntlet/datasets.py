@@ -26,6 +26,8 @@ KINDS = (
     "one", "three", "one", "shared bias", "own biases", "unequal noise", "shrunk", "about behavior", "rewards",
     "preferences",
 )  # fmt: skip
+# Annotators who are right on average.
+UNBIASED = ("one", "three", "unequal noise")
 DESIGNS = ("at random", "by state", "by action", "also taken", "by influence", "at random", "by episode")
 # Families of which at most 1,000 episodes are logged: theirs are long.
 LONG = ("corridor", "sepsis", "cartpole")

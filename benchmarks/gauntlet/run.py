@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset, dataset
+from datasets import UNBIASED, Dataset, dataset
 from studies import study
 from truth import keep_in
 
@@ -184,8 +184,18 @@ def features(data: Dataset) -> Row:
     return {**row, "c-pdis": _estimate(results["c-pdis"])}
 
 
+def unbiased(data: Dataset) -> Row:
+    """Annotators without a bias, such as rehearsals draw."""
+    return _one_call(_unbiased(data))
+
+
+def _unbiased(data: Dataset) -> Dataset:
+    return dataset(data.family, data.seed, kind=UNBIASED[data.seed % len(UNBIASED)])
+
+
 def rehearsed(data: Dataset) -> Row:
-    """The coverage that a rehearsal foretells."""
+    """The coverage that a rehearsal foretells where annotators have no bias."""
+    data = _unbiased(data)
     results = so.evaluate(data.episodes, data.policy, annotations=data.annotations, **data.options)
     return so.rehearse(results, datasets=40).to_dict()
 
@@ -203,7 +213,8 @@ def best_studies(data: Dataset) -> Row:
 PARTS: dict[str, Callable[[Dataset], Row]] = {
     "plain": plain_call, "baselines": baselines, "repairs": repairs, "converted": converted,
     "equal": equal, "taken": asked_about_taken,
-    "own": own_biases, "planned": planned, "features": features, "rehearsed": rehearsed,
+    "own": own_biases, "planned": planned, "features": features, "unbiased": unbiased,
+    "rehearsed": rehearsed,
     "studies": partial(study, design="random"), "best studies": best_studies,
 }  # fmt: skip
 

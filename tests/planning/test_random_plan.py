@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 import semiope as so
+from semiope.data.asked import keys
 from semiope.data.batches import effective_inclusion
 from semiope.domains import tree
 from semiope.errors import quietly
-from semiope.planning.random_plan import level
+from semiope.planning.random_design import UNIFORM
+from semiope.planning.random_plan import RandomPlanner, level, sized
 
 ACTIONS = ("wait", "treat", "operate")
 # An annotation to a question that nobody asked.
@@ -213,6 +215,39 @@ def test_missing_annotations_are_made_up_for_and_noted() -> None:
         after = plan.next(annotated(plan, share=0.6))
     assert any("taken as missing at random" in note for note in after.notes)
     assert after.used < 20
+
+
+def test_decoys_without_an_annotation_do_not_count_as_missing() -> None:
+    """How likely a needed question is annotated is told by needed questions alone."""
+    plan = so.plan(episodes(), eager_policy, 40, goal="value", least_gain=0.0)
+    given, kind = annotated(plan), dict(zip(keys(plan.sealed), plan.sealed.column("kind").to_pylist(), strict=True))
+    needed = given.filter(pa.array([kind[key] == "needed" for key in keys(given)]))
+    assert needed.num_rows < given.num_rows
+    probs = []
+    for table in (given, needed):
+        found = effective_inclusion(so.read_annotations(table), [plan.sealed], "policy")
+        assert found is not None
+        probs.append(dict(zip(keys(table), found, strict=True)))
+    assert all(probs[0][key] == prob for key, prob in probs[1].items())
+
+
+def test_questions_whose_annotations_were_missed_by_more_are_likelier() -> None:
+    """Annotations about one action scatter, those of others do not: the next batch asks about it more often."""
+    plan = so.plan(episodes(), eager_policy, 80, batch=40, goal="value", least_gain=0.0, decoys=0)
+    given, rng = annotated(plan), np.random.default_rng(1)
+    treat = np.array(given.column("action").to_pylist()) == "treat"
+    value = given.column("value").to_numpy() + np.where(treat, rng.choice([-9.0, 9.0], size=len(treat)), 0.0)
+    scattered = given.set_column(given.column_names.index("value"), "value", pa.array(value))
+    with quietly():
+        planners = [plan.next(one).planner for one in (given, scattered)]
+    shares = []
+    for planner in planners:
+        assert isinstance(planner, RandomPlanner)
+        pool, sizes = planner.pool, sized(planner).size
+        about = pool.action == planner.logbook.actions.words.to_pylist().index("treat")
+        shares.append(float(sizes[about].sum() / sizes.sum()))
+        assert np.all(sizes >= UNIFORM * pool.size)
+    assert shares[1] > 1.5 * shares[0]
 
 
 def test_batches_survive_files(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Questions drawn at random, batch by batch: how much each annotation is to count.
 
 In batch b, each episode that was not drawn before is drawn with probability P_be. In a drawn episode each question i is
-put with probability w_i, and it is annotated with probability rho_b, the share of the batch that came back. A sealed
+put with probability w_i, and it is annotated with probability rho_b, the share of the needed questions of the batch
+that came back: decoys that nobody could say anything about do not tell how likely a needed one is annotated. A sealed
 table holds P_be (`episode_prob`), w_i (`question_prob`) and a weight lambda_b of the batch (`batch_weight`): its size,
 which does not depend on what was drawn. Probabilities may depend on all that was seen before. Seen from batch b, the
 sum of all annotations is estimated without bias by
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from semiope._arrays import Floats, frozen
 from semiope.data.annotations import Annotations
-from semiope.data.asked import KINDS, TAKEN, Key, keys
+from semiope.data.asked import KINDS, NEEDED, TAKEN, Key, keys
 
 EPISODE_PROB, QUESTION_PROB, BATCH_WEIGHT = "episode_prob", "question_prob", "batch_weight"
 # The policy that a question is about, where questions are about several.
@@ -49,21 +50,21 @@ def effective_inclusion(annotations: Annotations, asked: Sequence[pa.Table], pol
     present = set(given)
     weights: list[tuple[float, float]] = []
     found: dict[Key, tuple[int, float, float | None]] = {}
-    calibration = KINDS[TAKEN]
+    needed, calibration = KINDS[NEEDED], KINDS[TAKEN]
     for batch, whole in enumerate(asked):
         table = of_policy(whole, policy)
         names = (EPISODE_PROB, QUESTION_PROB, BATCH_WEIGHT, "kind")
         of_episode, of_question, weight, kind = (table.column(name).to_pylist() for name in names)
-        put: dict[Key, float] = {}
+        put: dict[bool, set[Key]] = {True: set(), False: set()}
         for place, key in enumerate(keys(table)):
             if kind[place] == calibration:
                 found.setdefault(key, (batch, 1.0, None))
                 continue
-            put[key] = of_question[place]
+            put[kind[place] == needed].add(key)
             found[key] = (batch, of_episode[place], of_question[place])
-        answered = sum(key in present for key in put)
-        share = answered / len(put) if put else 0.0
-        weights.append((weight[0] if answered else 0.0, share))
+        own = next((those for those in put.values() if those & present), set())
+        share = len(own & present) / max(len(own), 1)
+        weights.append((weight[0] if share else 0.0, share))
     if not all(key in found for key in given):
         return None
     total = sum(weight for weight, _ in weights)
@@ -72,6 +73,6 @@ def effective_inclusion(annotations: Annotations, asked: Sequence[pa.Table], pol
     for place, key in enumerate(given):
         batch, of_episode_drawn, within = found[key]
         if within is not None:
-            own, share = weights[batch]
-            probs[place] = within * share * total / (own / of_episode_drawn + later[batch])
+            of_batch, share = weights[batch]
+            probs[place] = within * share * total / (of_batch / of_episode_drawn + later[batch])
     return frozen(probs)

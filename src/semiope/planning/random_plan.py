@@ -31,6 +31,7 @@ from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, count, quietly
 from semiope.estimate.registry import ESTIMATORS, headline
 from semiope.estimate.result import Estimate
+from semiope.models.nested import nested_means
 from semiope.pipeline.compare import compare
 from semiope.pipeline.evaluate import evaluate
 from semiope.pipeline.inputs import read_answers
@@ -39,7 +40,19 @@ from semiope.planning import stopping
 from semiope.planning.blind import BLIND, Asked, Guess, guessed
 from semiope.planning.influence import influences
 from semiope.planning.questions import costs, dealt, table_of, times_asked
-from semiope.planning.random_design import RATHER, Choices, Decoys, Design, Drawn, Pool, balanced, design, draw, sums
+from semiope.planning.random_design import (
+    RATHER,
+    UNIFORM,
+    Choices,
+    Decoys,
+    Design,
+    Drawn,
+    Pool,
+    balanced,
+    design,
+    draw,
+    sums,
+)
 from semiope.planning.result import Plan
 from semiope.planning.wishes import Wishes
 from semiope.policies.cells import cells_of
@@ -195,7 +208,7 @@ def plan_at_random(planner: RandomPlanner) -> Plan:
     units = len(np.unique(planner.pool.policy))
     most = int(planner.pool.size.size if wishes.per_episode is None else max(wishes.per_episode // units, 1))
     spend = _whole(now / wishes.copies, planner.pool)
-    probs = design(planner.pool, planner.known, spend, max(left / wishes.copies, spend), most)
+    probs = design(sized(planner), planner.known, spend, max(left / wishes.copies, spend), most)
     any_left = bool((~planner.known[planner.pool.episode]).any())
     cheapest = units * float(planner.pool.cost.min()) if any_left else math.inf
     error = spread.now, spread.after(probs, spend)
@@ -216,6 +229,32 @@ def plan_at_random(planner: RandomPlanner) -> Plan:
         planner=planner, sealed=_sealed(planner, drawn, spend, rng), decisions=decisions, stop=stop, guess=guess,
         used=planner.used, budget=budget, error=error, notes=_notes(planner, drawn, guess, stop),
     )  # fmt: skip
+
+
+def sized(planner: RandomPlanner) -> Pool:
+    """The pool, its sizes times how far predictions are expected to miss annotations, beside the mean of all.
+
+    What they missed so far tells: the mean by action, and by state or step within it, shrunk as far as they are few.
+    Before there are annotations, all are taken to be missed alike.
+    """
+    pool, episodes, results = planner.pool, planner.episodes, planner.results
+    if results is None:
+        return pool
+    problems = [one.origin.weighed.problem for one in results.values()]
+    given = [one.annotations for one in problems]
+    missed = np.abs(np.concatenate([one.modelled.annotated_critic.annotated for one in problems]))
+    row, action = (np.concatenate(column) for column in zip(*((one.row, one.action) for one in given), strict=True))
+    within, n_actions = episodes.state if episodes.has_states else episodes.step, planner.probs[0].shape[1]
+
+    def groups(row: Integers, action: Integers) -> list[Integers]:
+        return [action.astype(np.int64), within[row].astype(np.int64) * n_actions + action]
+
+    expected = nested_means(
+        missed, groups(row, action), groups(pool.row, pool.action), [n_actions, n_actions * (int(within.max()) + 1)]
+    )
+    if not missed.any():
+        return pool
+    return pool._replace(size=pool.size * ((1 - UNIFORM) * expected / float(missed.mean()) + UNIFORM))
 
 
 def decide(planner: RandomPlanner) -> list[stopping.Decision]:
