@@ -82,15 +82,17 @@ def gather(
 ) -> Evidence:
     """Prepare the evidence: align annotations, count or look up the behaviour policy, split the weights.
 
-    `behavior` is a policy, "count", a classifier to be fitted, or None: the column `behavior_prob` if there is one,
-    else counted where there are states, and "logistic" where there are features only. Cells are of step and state if
-    the behaviour policy is, or if means are weighted by prefixes.
+    `behavior` is a policy, "count", a classifier to be fitted, or one fitted to these episodes, or None: the column
+    `behavior_prob` if there is one, else counted where there are states, and "logistic" where there are features only.
+    Cells are of step and state if the behaviour policy is, or if means are weighted by prefixes.
     """
     actors = {f"policy {name!r}": policy for name, policy in policies.items()}
     if behavior is None and episodes.behavior_prob is None:
         behavior = "count" if episodes.has_states else "logistic"
-    fitted = None
-    if behavior is not None and not hasattr(behavior, "bind") and behavior != "count":
+    fitted = behavior if isinstance(behavior, FittedBehavior) else None
+    if fitted is not None:
+        behavior = fitted.policy
+    elif behavior is not None and not hasattr(behavior, "bind") and behavior != "count":
         fitted = fit_behavior(episodes, behavior)
         behavior = fitted.policy
     if hasattr(behavior, "bind"):

@@ -404,14 +404,19 @@ def _annotated(parts: Sequence[_Responses], blocks: Integers, n: int) -> _Annota
     times = sum((np.bincount(part.who, weights=part.n, minlength=n + 1) for part in parts), np.zeros(n + 1))
     total = float(times.sum())
     posterior: Posterior | None = None
-    for _ in range(ROUNDS):
-        gram, cross, square = np.zeros((len(blocks), len(blocks))), np.zeros(len(blocks)), 0.0
+    there, d = np.flatnonzero(times), len(blocks)
+    # Of each annotator, once: sums of products as if the noise were 1.
+    grams, crosses, squared = np.zeros((len(there), d, d)), np.zeros((len(there), d)), np.zeros(len(there))
+    for k, one in enumerate(there):
         for part in parts:
-            weight = 1 / (noise[part.who] * part.scale)
-            weighted = part.x * weight[:, None]
-            gram += part.x.T @ weighted
-            cross += weighted.T @ part.y
-            square += float(weight @ part.y**2)
+            own = part.who == one
+            weighted = part.x[own] / part.scale[own, None]
+            grams[k] += part.x[own].T @ weighted
+            crosses[k] += weighted.T @ part.y[own]
+            squared[k] += float(np.sum(part.y[own] ** 2 / part.scale[own]))
+    for _ in range(ROUNDS):
+        weight = 1 / noise[there]
+        gram, cross, square = np.tensordot(weight, grams, 1), weight @ crosses, float(weight @ squared)
         start = None if posterior is None else (posterior.blocks, posterior.noise)
         rounds = FIRST if posterior is None else FURTHER
         posterior = fit(gram, cross, square, total, blocks, start, rounds)

@@ -235,7 +235,11 @@ def again(results: Results, **changes: Any) -> Results:
     Warnings are kept in the results, and not shown.
     """
     run = results.origin
-    given = {"episodes": run.episodes, "policy": run.policy, "annotations": run.annotations, **run.options, **changes}
+    given = {"episodes": run.episodes, "policy": run.policy, "annotations": run.annotations, **run.options}
+    fitted = run.weighed.problem.evidence.fitted
+    if fitted is not None and "episodes" not in changes:  # it depends on nothing else
+        given["behavior"] = fitted
+    given |= changes
     episodes, policy = given.pop("episodes"), given.pop("policy")
     with quietly():
         found: dict[str, Results] = evaluate(episodes, {results.policy: policy}, **given)

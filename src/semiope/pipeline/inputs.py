@@ -144,7 +144,9 @@ def as_policy(policy: Any, name: str, episodes: Episodes, progress: Progress | N
 
 
 def read_behavior(behavior: Any, episodes: Episodes, progress: Progress | None = None) -> AnyPolicy | Any:
-    """The behavior policy: a policy, or None, "count", or a classifier that is to be fitted."""
+    """The behavior policy: a policy, None, "count", or a classifier: to be fitted, or fitted to these episodes."""
+    if isinstance(behavior, FittedBehavior) and behavior.episodes is episodes:
+        return behavior
     if isinstance(behavior, str) and behavior == "count":
         refuse_counting(episodes)
     if behavior is None or (isinstance(behavior, str) and behavior in ("count", *CLASSIFIERS)):

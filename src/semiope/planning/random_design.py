@@ -186,7 +186,10 @@ def _within(
     chance = _look_up(_code(other.row, other.action, -1, n_actions), other.chance, _code(row, action, -1, n_actions))
     each = (1 - CALIBRATION) * chance / max(len(np.unique(pool.policy)), 1)
     whole = np.floor(many[episode])
-    found: Floats = 1 - (1 - needed) * (1 - each) ** whole * (1 - (many[episode] - whole) * each)
+    # In logarithms, so that the chance of a rare decoy is not rounded to 0.
+    with np.errstate(divide="ignore"):
+        never = np.log1p(-needed) + whole * np.log1p(-each) + np.log1p(-(many[episode] - whole) * each)
+    found: Floats = -np.expm1(never)
     return found
 
 
