@@ -12,8 +12,15 @@ from contextlib import contextmanager
 SHOWN = 3
 
 
+# A word, and a message, with more characters than this is not shown whole.
+LONGEST_WORD, LONGEST_MESSAGE = 200, 4000
+
+
 class SemiopeError(Exception):
     """Base of all errors a user can cause; the command line turns them into exit status 2."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message))
 
 
 class SchemaError(SemiopeError, ValueError):
@@ -52,6 +59,16 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StatisticalWarning)
         yield
+
+
+def shortened(message: str) -> str:
+    """The message with words and text of any length that somebody would want to read: labels may be very long."""
+    pattern = rf"\S{{{LONGEST_WORD},}}"
+    message = re.sub(pattern, lambda found: f"{found[0][:60]}... ({len(found[0]):,} characters)", message)
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    half = LONGEST_MESSAGE // 2
+    return f"{message[:half]} ... ({len(message) - 2 * half:,} characters left out) ... {message[-half:]}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -74,7 +74,7 @@ BAD_INPUT: dict[str, tuple[Break, str]] = {
         lambda d: d.change("annotations", step=[0, 1, 0]),
         "steps without a decision cannot be annotated (1 row). First: episode 2 step 1",
     ),
-    "an annotation without a value": (lambda d: d.change("annotations", value=[0.5, None, 1.0]), "'value' is missing"),
+    "annotations without a value": (lambda d: d.change("annotations", value=[None, None, None]), "'value' is missing"),
     "an annotation with a negative std": (
         lambda d: d.change("annotations", std=[1.0, -1.0, 0.0]),
         "'std' is not positive",

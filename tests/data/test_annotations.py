@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,3 +84,24 @@ def test_the_table_comes_back_out() -> None:
     annotations = so.Annotations.from_arrow({**columns, "annotator": ["ann", None], "remark": ["x", "y"]})
     out = annotations.to_arrow().to_pydict()
     assert out == {**columns, "annotator": ["ann", None], "remark": ["x", "y"]}
+
+
+@pytest.mark.parametrize("word", ["", "don't know", "Don\u2019t know", "cannot say", " ? ", "n/a"])
+def test_rows_without_an_answer_are_counted_and_left_out(word: str, tmp_path: Path) -> None:
+    path = tmp_path / "annotations.csv"
+    path.write_text(f'episode;step;action;value\n1;0;a;0,5\n1;1;a;"{word}"\n2;0;a;1\n')
+    found = so.read_annotations(path)
+    assert found.value.tolist() == [0.5, 1.0]
+    assert found.unanswered == 1
+
+
+def test_words_that_are_no_answer_and_no_number_are_refused() -> None:
+    given = {"episode": [1, 1], "step": [0, 1], "action": ["a", "a"], "value": ["0.5", "high"]}
+    with pytest.raises(so.SchemaError, match=r"column 'value' is string, not numbers \(for example 'high'\)"):
+        so.read_annotations(given)
+
+
+def test_a_table_without_any_answer_is_refused() -> None:
+    given = {"episode": [1, 1], "step": [0, 1], "action": ["a", "a"], "value": [None, float("nan")]}
+    with pytest.raises(so.SchemaError, match="'value' is missing"):
+        so.read_annotations(given)

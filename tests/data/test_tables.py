@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,11 +116,41 @@ def test_csv_labels_are_what_was_written(labels: list[str], expected: list[Any],
     assert so.read_episodes(path).to_arrow().column("state").to_pylist() == expected
 
 
-def test_csv_with_another_separator_is_recognised(tmp_path: Path) -> None:
-    path = tmp_path / "episodes.csv"
-    path.write_text("episode;step;state;action;reward\n1;0;s;a;0\n")
-    with pytest.raises(so.SchemaError, match="seem to be separated by ';'; use commas"):
-        so.read_episodes(path)
+PLAIN = "episode,step,state,action,reward,ward\n1,0,s,wait,0.5,Süd\n1,1,s,treat,-1.25,Süd\n"
+WITH_COMMAS = PLAIN.replace(",", ";").replace(".", ",")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN.encode(),
+        PLAIN.encode("utf-8-sig"),
+        PLAIN.encode("utf-16"),
+        PLAIN.encode("cp1252"),
+        gzip.compress(PLAIN.encode()),
+        PLAIN.replace(",", ";").encode(),
+        PLAIN.replace(",", "\t").encode(),
+        WITH_COMMAS.encode(),
+        WITH_COMMAS.encode("cp1252"),
+        WITH_COMMAS.encode("utf-16"),
+    ],
+    ids=["plain", "mark", "utf-16", "windows", "gzip", "semicolons", "tabs", "decimal commas", "excel", "unicode text"],
+)
+@pytest.mark.parametrize("name", ["episodes.csv", "episodes.csv.gz"])
+def test_csv_as_spreadsheets_write_it(content: bytes, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    table = so.read_episodes(tmp_path / name).to_arrow()
+    assert table.column("reward").to_pylist() == [0.5, -1.25]
+    assert table.column("ward").to_pylist() == ["Süd", "Süd"]
+    assert table.column("action").to_pylist() == ["wait", "treat"]
+
+
+def test_what_is_no_text_is_said(tmp_path: Path) -> None:
+    (tmp_path / "episodes.csv").write_bytes(b"PK\x03\x04\x00\x00\x00")
+    with pytest.raises(so.SchemaError, match="no text"):
+        so.read_episodes(tmp_path / "episodes.csv")
+    with pytest.raises(so.SchemaError, match="is read and not written"):
+        so.read_episodes(COLUMNS).write(tmp_path / "episodes.csv.gz")
 
 
 def test_string_views_in_a_table() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
+from semiope.data.delimited import NUMBER
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.schema import Columns
 from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows, with_columns
@@ -33,6 +34,33 @@ class Said(NamedTuple):
     versus: Integers
 
 
+# What people write where they do not want to say a number; compared without case, spaces and apostrophes.
+NO_ANSWER = ("dontknow", "donotknow", "cannotsay", "cantsay", "unknown", "noanswer", "none", "?", "-", "na", "n/a", "")
+
+
+def answered(table: pa.Table) -> tuple[pa.Table, int]:
+    """The rows of a table that have a value, and how many have none: an empty cell, or words that say so.
+
+    A table in which no row has one is left as it is.
+    """
+    if table.column_names.count("value") != 1:
+        return table, 0
+    column = table.column("value")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        text = column.cast(pa.string())
+        word = pc.utf8_lower(pc.replace_substring_regex(text, "[\\s'\u2019`]", ""))
+        empty = pc.fill_null(pc.is_in(word, pa.array(NO_ANSWER)), True)
+        said = pc.if_else(empty, pa.scalar(None, pa.string()), text)
+        if pc.all(pc.match_substring_regex(said, NUMBER)).as_py():
+            column = pc.replace_substring(pc.utf8_trim_whitespace(said), ",", ".").cast(pa.float64())
+            table = table.set_column(table.column_names.index("value"), "value", column)
+    empty = pc.is_null(column, nan_is_null=True)
+    n = int(pc.sum(empty).as_py() or 0)
+    return (table, 0) if n in (0, table.num_rows) else (table.filter(pc.invert(empty)), n)
+
+
 @dataclass(frozen=True, eq=False)
 class Annotations(ArrowTable):
     """Answers as they were given, one row each, in the order given.
@@ -40,7 +68,8 @@ class Annotations(ArrowTable):
     `value` is the expected return from its own step on, discounted from that step, after taking `action`; unless `said`
     tells otherwise: the immediate reward of `action`, or how surely it is preferred to another (1 surely, 0.5 a tie, 0
     surely not). `episode` and `action` are ids into `labels` and `actions`. `inclusion_prob` is how likely the question
-    was to be asked, where whoever drew the questions wrote it down.
+    was to be asked, where whoever drew the questions wrote it down. `unanswered` is how many rows had no value: empty,
+    or words such as "cannot say". They are not among the answers.
     """
 
     labels: Vocabulary
@@ -55,6 +84,7 @@ class Annotations(ArrowTable):
     extra: pa.Table | None = None
     said: Said | None = None
     inclusion_prob: Floats | None = None
+    unanswered: int = 0
 
     def some(self, rows: Integers) -> Annotations:
         """These answers alone, in this order."""
@@ -83,7 +113,7 @@ class Annotations(ArrowTable):
     @classmethod
     def from_arrow(cls, source: Any, *, name: str = "annotations") -> Annotations:
         """Build from a table in the annotations format: anything that speaks Arrow, or a mapping of columns."""
-        table = read_table(source, name)
+        table, unanswered = answered(read_table(source, name))
         columns = Columns(table, name, REQUIRED, OPTIONAL)
         episode, labels = columns.encode("episode")
         action, actions = columns.encode("action")
@@ -115,6 +145,7 @@ class Annotations(ArrowTable):
             extra=extra if extra.num_columns else None,
             said=said,
             inclusion_prob=None if included is None else frozen(included),
+            unanswered=unanswered,
         )
 
     @classmethod

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from semiope._arrays import Floats, Integers, frozen, id_dtype
 from semiope._compiled import compiled
+from semiope.data.delimited import FROM_TEXT
 from semiope.data.features import Features, names_of, read_features
 from semiope.data.labels import ABSENT, Vocabulary
 from semiope.data.schema import Columns, is_number, not_a_number
-from semiope.data.tables import FROM_TEXT, ArrowTable, from_columns, read_table, take_rows, with_columns
+from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows, with_columns
 from semiope.errors import SHOWN, SchemaError, count, nearest
 
 REQUIRED = ("episode", "step", "state", "action", "reward")

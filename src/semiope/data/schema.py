@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semiope._arrays import Booleans, Floats, Integers
+from semiope.data.delimited import FROM_TEXT
 from semiope.data.labels import Vocabulary, encode
-from semiope.data.tables import FROM_TEXT
 from semiope.errors import SHOWN, SchemaError, count, nearest
 
 HIGHEST_STEP = 2**31 - 1

@@ -13,12 +13,8 @@ import pyarrow as pa
 
 from semiope._arrays import Integers
 from semiope._files import exists, write_whole
+from semiope.data.delimited import read_csv
 from semiope.errors import SchemaError, nearest
-
-# Unquoted, these are empty cells, in columns of strings as well. "None" is not among them: it may be an action.
-FROM_TEXT = {b"semiope": b"from text"}
-LABELS = ("episode", "state", "action", "taken", "annotator")
-EMPTY_IN_CSV = ["", "NA", "N/A", "NaN", "nan", "null", "NULL"]
 
 
 class ArrowTable(ABC):
@@ -102,6 +98,8 @@ def with_columns(table: pa.Table, extra: pa.Table | None) -> pa.Table:
 def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
     """Write a table as Parquet, CSV or Feather by suffix."""
     target = Path(path)
+    if target.suffix.lower() == ".gz":
+        raise SchemaError(f"table: {target} would be compressed CSV, which is read and not written. Use .parquet.")
     writer = _by_suffix(target, {"parquet": _write_parquet, "csv": _write_csv, "feather": _write_feather}, "table")
     write_whole({target: lambda partial: writer(table, partial)})
 
@@ -119,7 +117,7 @@ def _read_path(path: Path, name: str) -> pa.Table:
         raise SchemaError(f"{name}: {path} does not exist.{nearest(path.name, siblings)}")
     if path.is_dir():
         return _read_folder(path, name)
-    reader = _by_suffix(path, {"parquet": _read_parquet, "csv": _read_csv, "feather": _read_feather}, name)
+    reader = _by_suffix(path, {"parquet": _read_parquet, "csv": read_csv, "feather": _read_feather}, name)
     try:
         return reader(path)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -160,9 +158,11 @@ def _by_suffix(path: Path, choices: Mapping[str, Any], name: str) -> Any:
         ".arrow": "feather",
         ".ipc": "feather",
     }
-    if path.suffix.lower() not in kinds:
-        raise SchemaError(f"{name}: {path} has an unknown suffix. Use .parquet, .csv or .feather.")
-    return choices[kinds[path.suffix.lower()]]
+    suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
+    kind = kinds.get(suffix.lower())
+    if kind is None or (suffix != path.suffix and kind != "csv"):
+        raise SchemaError(f"{name}: {path} has an unknown suffix. Use .parquet, .csv, .csv.gz or .feather.")
+    return choices[kind]
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -171,35 +171,6 @@ def _read_parquet(path: Path) -> pa.Table:
     # One file, opened as such: no scan for partitions, no dataset machinery.
     with pyarrow.parquet.ParquetFile(path) as file:
         return file.read()
-
-
-def _read_csv(path: Path) -> pa.Table:
-    import pyarrow.csv
-
-    # Labels are read as text: 007 is not 7, and TRUE is a word. Plain whole numbers become integers again.
-    options = pyarrow.csv.ConvertOptions(
-        null_values=EMPTY_IN_CSV,
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-        column_types=dict.fromkeys(LABELS, pa.string()),
-    )
-    table = pyarrow.csv.read_csv(path, convert_options=options)
-    if table.num_columns == 1 and (separator := next((c for c in ";\t|" if c in table.column_names[0]), None)):
-        raise ValueError(f"its columns seem to be separated by {separator!r}; use commas.")
-    for position, name in enumerate(table.column_names):
-        if name in LABELS:
-            labels = _integers_if_plain(table.column(position))
-            table = table.set_column(position, pa.field(name, labels.type, metadata=FROM_TEXT), labels)
-    return table
-
-
-def _integers_if_plain(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Turn text into integers if every label is a whole number as one would write it (or, with gaps, as 3.0)."""
-    import pyarrow.compute as pc
-
-    if not pc.all(pc.match_substring_regex(text, r"^-?(0|[1-9][0-9]{0,17})(\.0*)?$"), min_count=1).as_py():
-        return text
-    return pc.replace_substring_regex(text, r"\.0*$", "").cast(pa.int64())
 
 
 def _read_feather(path: Path) -> pa.Table:

@@ -68,6 +68,14 @@ def doubt_on_plan(policy: str, asked: Sequence[pa.Table] | None, repair: Sequenc
     ]
 
 
+def note_on_unanswered(annotations: Annotations | None) -> list[str]:
+    """How many rows of the annotations had no value."""
+    if annotations is None or not annotations.unanswered:
+        return []
+    n = count(annotations.unanswered, "row")
+    return [f"{n} of the annotations without a value (empty, or words such as 'cannot say'): taken as not answered."]
+
+
 def note_on_plan(
     policy: str, annotations: Annotations | None, asked: Sequence[pa.Table] | None, means: str
 ) -> list[str]:

@@ -16,7 +16,14 @@ from semiope.data.annotations import Annotations
 from semiope.data.asked import about_today, read_asked
 from semiope.data.batches import drawn_at_random, effective_inclusion
 from semiope.data.episodes import Episodes, read_episodes
-from semiope.diagnostics.notes import doubt_on_plan, note_on_plan, note_on_predictions, note_on_propensities, notes_on
+from semiope.diagnostics.notes import (
+    doubt_on_plan,
+    note_on_plan,
+    note_on_predictions,
+    note_on_propensities,
+    note_on_unanswered,
+    notes_on,
+)
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
 from semiope.diagnostics.support import judge_means, judge_propensities, judge_support
 from semiope.errors import StatisticalWarning, quietly
@@ -163,7 +170,13 @@ def evaluate(
         shared &= not converts(own.steps)
         notes = notes_on(name, evidence.logbook, names, weights=own.weights, asked=estimators, shared=shared)
         problem = Problem.of(name, one, evidence, gamma, outcomes[name])
-        notes = [*own.notes, *notes, *note_on_plan(name, answers[name], asked, averaged), *note_on_predictions(problem)]
+        notes = [
+            *own.notes,
+            *notes,
+            *note_on_unanswered(answers[name]),
+            *note_on_plan(name, answers[name], asked, averaged),
+            *note_on_predictions(problem),
+        ]
         notes += note_on_propensities(problem, names)
         settings, weighed = _settings(problem, own, names), Weighed(problem, own.estimated)
         options = {

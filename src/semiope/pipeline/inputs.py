@@ -36,6 +36,9 @@ def read_policies(policy: Any, episodes: Episodes, progress: Progress | None = N
             "Make a policy of it with so.read_policy."
         )
     given = policy if several else {"policy": policy}
+    odd = next((str(name) for name in given if not str(name).isprintable()), None)
+    if odd is not None:
+        raise OptionError(f"policy: the name {odd!r} holds characters that cannot be shown. Give it another one.")
     policies = {str(name): as_policy(one, f"policy {name!r}", episodes, progress) for name, one in given.items()}
     if not policies:
         raise OptionError("policy: no policy given.")
