@@ -113,6 +113,18 @@ BAD_INPUT: dict[str, tuple[Break, str]] = {
         lambda d: d.change("episodes", behavior_prob=[0.5, 1.5, 0.5, None, 1.0]),
         "'behavior_prob' is not a probability of an action taken",
     ),
+    "a propensity too small to divide by": (
+        lambda d: d.change("episodes", behavior_prob=[0.5, 5e-324, 0.5, None, 1.0]),
+        "'behavior_prob' is so small that one over it is no number in 1 row. First: row 1",
+    ),
+    "rewards too large to add up": (
+        lambda d: d.change("episodes", reward=[1e308, 0.0, 1e308, 2.0, -1.0]),
+        "'reward' is so large that sums leave the range of numbers in 2 rows. First: row 0",
+    ),
+    "a label of a hundred thousand characters": (
+        lambda d: d.change("annotations", action=["b", "a", "b" * 100_000]),
+        "... (100,00",
+    ),
     "a propensity that is missing": (
         lambda d: d.change("episodes", behavior_prob=[0.5, None, 0.5, None, 1.0]),
         "'behavior_prob' is missing, NaN or infinite in 1 row",

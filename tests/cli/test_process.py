@@ -41,6 +41,48 @@ def test_labels_beyond_the_terminal_and_its_markup(desk: Desk) -> None:
     assert "[red]日本[/]&lt;b&gt;:smile:" in (desk.folder / "out.html").read_text()
 
 
+def test_names_that_cannot_be_shown_are_refused(desk: Desk) -> None:
+    found = desk.run("evaluate", "episodes.parquet", "--policy", "a\x1b[31m=policy.parquet")
+    assert_refused(found, "holds characters that cannot be shown")
+    assert "\x1b" not in found.err
+
+
+def test_messages_stay_short(desk: Desk) -> None:
+    desk.change("annotations", action=["b", "a", "b " * 100_000])
+    found = desk.evaluate()
+    assert_refused(found, "characters left out")
+    assert len(found.err) < 5000
+
+
+def test_few_episodes_are_warned_of(desk: Desk) -> None:
+    assert "there are only 3 episodes: intervals from so few mean little" in desk.evaluate().err
+
+
+def test_a_report_that_fails_leaves_the_estimates(desk: Desk) -> None:
+    desk.put("elsewhere", {"state": ["s", "t"], "action": ["c", "c"], "prob": [1.0, 1.0]})
+    command = ("evaluate", "episodes.parquet", "--policy", "elsewhere.parquet", "--estimators", "wis")
+    found = desk.run(*command, "--report", "out.html", "--json", "out.json")
+    assert found.status == 2
+    assert found.err.splitlines()[-1].startswith("error: compare: the estimate of policy 'elsewhere' is no number")
+    assert json.loads((desk.folder / "out.json").read_text())["episodes"] == 3
+    assert not (desk.folder / "out.html").exists()
+
+
+def test_termination_leaves_no_temporary_files(desk: Desk) -> None:
+    code = """
+import os, signal, pathlib
+import sys, semiope.cli
+cli = sys.modules["semiope.cli.app"]
+from semiope._files import write_folder
+stop = lambda path: os.kill(os.getpid(), signal.SIGTERM)
+cli.app = lambda: write_folder(pathlib.Path("made"), {"part": stop})
+cli.main()
+"""
+    before = sorted(desk.folder.iterdir())
+    assert subprocess.run([sys.executable, "-c", code], cwd=desk.folder, check=False).returncode == 143
+    assert sorted(desk.folder.iterdir()) == before
+
+
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["evaluate", "--help"]])
 def test_help(arguments: list[str], desk: Desk) -> None:
     found = desk.run(*arguments)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from io import TextIOWrapper
 from typing import Annotated, NoReturn
@@ -25,6 +27,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # labels may be beyond what the terminal can show
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
     except SemiopeError as error:
@@ -34,6 +38,11 @@ def main() -> None:
         raise SystemExit(1) from None
     except OSError as error:
         _refuse(f"cannot write the results: {error.strerror or error}.")
+
+
+def _terminated(number: int, _: object) -> NoReturn:
+    """End as an exception does, so that temporary files and folders are removed."""
+    raise SystemExit(128 + number)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -11,7 +11,7 @@ import typer
 from semiope.cli.app import app
 from semiope.cli.files import answers as answers_of
 from semiope.cli.files import check_targets, named, write
-from semiope.errors import OptionError, SchemaError, quietly
+from semiope.errors import OptionError, SchemaError, SemiopeError, quietly
 
 if TYPE_CHECKING:
     from semiope.pipeline import Results
@@ -132,7 +132,11 @@ def evaluate(
         )  # fmt: skip
         rehearsals = [so.rehearse(one, alpha=alpha, seed=seed) for one in results.values()] if rehearse else []
         content = document(results, alpha=alpha, ci=ci, seed=seed)
-        page = "" if report is None else _report(results, alpha=alpha, ci=ci, seed=seed)
+        page, failed = "", None
+        try:
+            page = "" if report is None else _report(results, alpha=alpha, ci=ci, seed=seed)
+        except SemiopeError as error:  # estimates are there, whatever the page makes of them
+            failed, report = error, None
     write({json: to_json(content), report: page})
     if json != "-":
         print_document(content)
@@ -141,6 +145,8 @@ def evaluate(
         for target in (json, report):
             if target is not None:
                 print(f"written: {target}", file=sys.stderr)
+    if failed is not None:
+        raise failed
 
 
 def _evaluate(

@@ -21,6 +21,8 @@ from semiope.data.tables import ArrowTable, from_columns, read_table, take_rows,
 from semiope.errors import SHOWN, SchemaError, count, nearest
 
 REQUIRED = ("episode", "step", "state", "action", "reward")
+# One over a smaller probability is no number; a sum of absolute rewards beyond the other has none either.
+SMALLEST_PROB, LARGEST_SUM = 1e-300, 1e300
 # The one state of all rows where features are the state.
 FEATURES = "(features)"
 
@@ -75,6 +77,8 @@ class Episodes(ArrowTable):
             state, states = np.zeros(len(action), dtype=id_dtype(1)), Vocabulary(pa.array([FEATURES]))
         measured = read_features(columns, named, action != ABSENT, missing) if named else None
         reward = columns.floats("reward")
+        beyond = np.abs(reward) > LARGEST_SUM / len(reward)
+        columns.check("reward", "is so large that sums leave the range of numbers", beyond, "Use other units.")
         behavior_prob = None
         if "behavior_prob" in columns:
             behavior_prob = columns.floats("behavior_prob", needed=action != ABSENT)
@@ -82,6 +86,10 @@ class Episodes(ArrowTable):
             wrong &= action != ABSENT
             way_out = "An action that was taken had a probability above 0 and at most 1."
             columns.check("behavior_prob", "is not a probability of an action taken", wrong, way_out)
+            columns.check(
+                "behavior_prob", "is so small that one over it is no number", behavior_prob < SMALLEST_PROB,
+                "Was it a logarithm, or rounded? No estimate can rest on such actions.",
+            )  # fmt: skip
         extra = table.drop_columns([column for column in (*REQUIRED, "behavior_prob") if column in columns])
 
         def sorted_(column: Any) -> Any:

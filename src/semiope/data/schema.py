@@ -87,7 +87,7 @@ class Columns:
             raise SchemaError(f"{self.name}: column {column!r} is {values.type}, not numbers{example}. Convert it.")
         # A copy of our own: the source may be an array that its owner goes on changing.
         numbers: Floats = np.array(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-        with np.errstate(invalid="ignore"):  # opposite infinities
+        with np.errstate(invalid="ignore", over="ignore"):  # opposite infinities, sums beyond all numbers
             total = numbers.sum()
         if not np.isfinite(total):
             wrong = ~np.isfinite(numbers)

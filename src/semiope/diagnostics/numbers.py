@@ -35,6 +35,8 @@ def judge_numbers(policy: str, estimates: Mapping[str, Estimate]) -> list[str]:
             few[name] = estimate.ess
     if any(len(estimate.values) == 1 for estimate in estimates.values()):
         messages.append("there is only one episode: no standard error, no interval.")
+    elif any(len(estimate.values) < FEW for estimate in estimates.values()):
+        messages.append(f"there are only {n} episodes: intervals from so few mean little. Log more.")
     elif few:
         listed = ", ".join(f"{name} ({ess:.1f})" for name, ess in few.items())
         messages.append(
