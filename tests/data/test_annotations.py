@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import semiope as so
+from semiope.data.asked import given_twice
 from semiope.data.logbook import AlignedAnnotations, Logbook
 
 
@@ -105,3 +107,15 @@ def test_a_table_without_any_answer_is_refused() -> None:
     given = {"episode": [1, 1], "step": [0, 1], "action": ["a", "a"], "value": [None, float("nan")]}
     with pytest.raises(so.SchemaError, match="'value' is missing"):
         so.read_annotations(given)
+
+
+def test_a_file_that_is_given_twice_is_noticed() -> None:
+    given = {
+        "episode": [1, 1, 1, 2], "step": [0, 0, 0, 0], "action": ["a"] * 4, "value": [0.5, 0.5, 0.5, 1.0],
+        "annotator": ["ann", "ben", None, "ann"],
+    }  # fmt: skip
+    table = pa.table(given)
+    assert given_twice(so.read_annotations(table)) == 0
+    assert given_twice(so.read_annotations(pa.concat_tables([table, table]))) == 3
+    other = table.set_column(3, "value", pa.array([0.4, 0.5, 0.5, 1.0]))
+    assert given_twice(so.read_annotations(pa.concat_tables([table, other]))) == 0

@@ -130,7 +130,7 @@ def sealed(questions: list[tuple[int, int]], of_episode: list[float], within: li
     return pa.table({
         "episode": [e for e, _ in questions], "step": [t for _, t in questions], "action": [1] * len(questions),
         "kind": ["needed"] * len(questions), "episode_prob": of_episode, "question_prob": within,
-        "batch_weight": [weight] * len(questions),
+        "needed_prob": within, "batch_weight": [weight] * len(questions),
     })  # fmt: skip
 
 

@@ -217,18 +217,66 @@ def test_missing_annotations_are_made_up_for_and_noted() -> None:
     assert after.used < 20
 
 
-def test_decoys_without_an_annotation_do_not_count_as_missing() -> None:
-    """How likely a needed question is annotated is told by needed questions alone."""
-    plan = so.plan(episodes(), eager_policy, 40, goal="value", least_gain=0.0)
-    given, kind = annotated(plan), dict(zip(keys(plan.sealed), plan.sealed.column("kind").to_pylist(), strict=True))
-    needed = given.filter(pa.array([kind[key] == "needed" for key in keys(given)]))
-    assert needed.num_rows < given.num_rows
-    probs = []
-    for table in (given, needed):
-        found = effective_inclusion(so.read_annotations(table), [plan.sealed], "policy")
+@pytest.mark.parametrize("answered", [("needed", "decoy"), ("needed",)])
+def test_probabilities_hold_whichever_kind_is_answered(answered: tuple[str, ...]) -> None:
+    """Over many draws, the influence of annotated questions over p_i adds up to that of all questions."""
+    some, totals = episodes(40), []
+    for seed in range(60):
+        plan = so.plan(some, eager_policy, 12, goal="value", least_gain=0.0, seed=seed)
+        assert isinstance(plan.planner, RandomPlanner)
+        kind = dict(zip(keys(plan.sealed), plan.sealed.column("kind").to_pylist(), strict=True))
+        whole = annotated(plan, seed, share=0.7)
+        given = whole.filter(pa.array([kind[key] in answered for key in keys(whole)]))
+        found = effective_inclusion(so.read_annotations(given), [plan.sealed], "policy")
         assert found is not None
-        probs.append(dict(zip(keys(table), found, strict=True)))
-    assert all(probs[0][key] == prob for key, prob in probs[1].items())
+        pool, words = plan.planner.pool, plan.planner.logbook.actions.words.to_pylist()
+        labels = some.labels.words.to_pylist()
+        size = {
+            (str(labels[e]), int(some.step[row]), str(words[action])): one
+            for e, row, action, one in zip(pool.episode, pool.row, pool.action, pool.size, strict=True)
+        }
+        totals.append(sum(size.get(key, 0.0) / prob for key, prob in zip(keys(given), found, strict=True)))
+    error = np.std(totals, ddof=1) / np.sqrt(len(totals))
+    assert abs(np.mean(totals) - sum(size.values())) < 3.5 * error
+    assert error < 0.1 * sum(size.values())
+
+
+def test_nothing_is_called_by_decoys_or_by_few_annotations() -> None:
+    plan = so.plan(episodes(), eager_policy, 40, batch=20, least_gain=0.0)
+    kind = dict(zip(keys(plan.sealed), plan.sealed.column("kind").to_pylist(), strict=True))
+    given = annotated(plan)
+    of_kind = {name: given.filter(pa.array([kind[key] == name for key in keys(given)])) for name in ("needed", "decoy")}
+    with quietly():
+        with pytest.raises(so.OptionError, match="none is to a needed question of batch 1"):
+            plan.next(of_kind["decoy"])
+        few = plan.next(of_kind["needed"].slice(0, 9))
+    assert few.decisions[0].call == "open"
+
+
+def test_plans_stay_within_their_budget() -> None:
+    for n, budget in ((120, 90), (120, 200), (4, 3), (4, 5), (2, 3)):
+        for seed in range(5):
+            plan = so.plan(episodes(n), eager_policy, budget, goal="value", least_gain=0.0, seed=seed)
+            assert plan.sealed.column("kind").to_pylist().count("needed") <= budget
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop_columns(["kind"]), "lacks the column 'kind'"),
+        (lambda table: table.drop_columns(["episode_prob"]), "lacks the column 'episode_prob'"),
+        (lambda table: table.set_column(0, "batch_weight", pa.array([-1.0] * table.num_rows)), "which is no size"),
+        (lambda table: table.set_column(0, "question_prob", pa.array([0.0] * table.num_rows)), "is 0 in row 0"),
+        (lambda table: table.set_column(0, "kind", pa.array(["foo"] * table.num_rows)), "holds 'foo'"),
+    ],
+)
+def test_sealed_tables_that_were_changed_are_refused(change: Any, message: str) -> None:
+    plan = so.plan(episodes(), eager_policy, 20)
+    table = plan.sealed
+    name = "batch_weight" if "size" in message else "question_prob" if "is 0" in message else "kind"
+    last = table.select([name, *(other for other in table.column_names if other != name)])
+    with pytest.raises(so.SchemaError, match=message):
+        so.evaluate(episodes(), eager_policy, annotations=annotated(plan), plan=change(last))
 
 
 def test_questions_whose_annotations_were_missed_by_more_are_likelier() -> None:
@@ -282,7 +330,7 @@ def test_what_cannot_be_planned_is_refused(options: dict[str, Any], message: str
 
 def test_a_batch_without_annotations_is_waited_for() -> None:
     plan = so.plan(episodes(), eager_policy, 20, batch=10, least_gain=0.0, goal="value")
-    with pytest.raises(so.SemiopeError, match="none is to a question of batch 1"):
+    with pytest.raises(so.SemiopeError, match="none is to a needed question of batch 1"):
         plan.next(ONE)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from semiope._arrays import Booleans
+from semiope._arrays import Booleans, Integers
 from semiope.data.annotations import Annotations
 from semiope.data.tables import read_table
 from semiope.errors import SchemaError
@@ -62,6 +62,29 @@ def repeated(annotations: Annotations) -> int:
     experts = [None] * len(annotations) if annotations.annotator is None else annotations.annotator.to_pylist()
     said = zip(keys(annotations.to_arrow()), experts, annotations.value.tolist(), strict=True)
     return len(annotations) - len(set(said))
+
+
+def given_twice(annotations: Annotations) -> int:
+    """How many answers repeat one of the same named annotator; 0 if any of them was asked again and said otherwise."""
+    if annotations.annotator is None or annotations.annotator.null_count == len(annotations):
+        return 0
+    about = [annotations.episode, annotations.step, annotations.action]
+    if annotations.extra is not None and "policy" in annotations.extra.column_names:
+        about.append(_codes(annotations.extra.column("policy").combine_chunks()))
+    if annotations.said is not None:
+        about += list(annotations.said)
+    who = _codes(annotations.annotator)
+    columns = [annotations.value, *about, who]
+    order = np.lexsort(columns)
+    same = [column[order][1:] == column[order][:-1] for column in columns]
+    again = np.all(same[1:], axis=0) & (who[order][1:] >= 0)
+    return int(np.count_nonzero(again)) if bool(np.all(same[0][again])) else 0
+
+
+def _codes(labels: pa.Array) -> Integers:
+    """Numbers for labels, -1 where there is none."""
+    found: Integers = labels.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return found
 
 
 def decoys_only(asked: Sequence[pa.Table]) -> set[Key]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from semiope.data.annotations import Annotations
-from semiope.data.asked import about_today, strangers
+from semiope.data.asked import about_today, given_twice, strangers
 from semiope.data.logbook import Logbook
 from semiope.errors import count
 from semiope.estimate.problem import Problem
@@ -68,12 +68,20 @@ def doubt_on_plan(policy: str, asked: Sequence[pa.Table] | None, repair: Sequenc
     ]
 
 
-def note_on_unanswered(annotations: Annotations | None) -> list[str]:
-    """How many rows of the annotations had no value."""
-    if annotations is None or not annotations.unanswered:
-        return []
-    n = count(annotations.unanswered, "row")
-    return [f"{n} of the annotations without a value (empty, or words such as 'cannot say'): taken as not answered."]
+def note_on_rows(annotations: Annotations | None) -> list[str]:
+    """How many rows of the annotations had no value, or said once more what was said."""
+    notes = []
+    if annotations is not None and annotations.unanswered:
+        n = count(annotations.unanswered, "row")
+        notes.append(f"{n} of the annotations without a value (empty, or 'cannot say'): taken as not answered.")
+    twice = 0 if annotations is None else given_twice(annotations)
+    if twice:
+        n = count(twice, "annotation")
+        notes.append(
+            f"{n} there once more, with the same annotator, question and value, and none with another value: was a "
+            "file given twice? Annotators then look more certain than they are."
+        )
+    return notes
 
 
 def note_on_plan(

@@ -21,7 +21,7 @@ from semiope.diagnostics.notes import (
     note_on_plan,
     note_on_predictions,
     note_on_propensities,
-    note_on_unanswered,
+    note_on_rows,
     notes_on,
 )
 from semiope.diagnostics.numbers import judge_models, judge_normalizers, judge_numbers
@@ -173,7 +173,7 @@ def evaluate(
         notes = [
             *own.notes,
             *notes,
-            *note_on_unanswered(answers[name]),
+            *note_on_rows(answers[name]),
             *note_on_plan(name, answers[name], asked, averaged),
             *note_on_predictions(problem),
         ]

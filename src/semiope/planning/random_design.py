@@ -60,7 +60,10 @@ class Design(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Questions that are put: `kind` is a position in KINDS; probabilities are P_e and w_i (NaN for actions taken)."""
+    """Questions that are put: `kind` is a position in KINDS; probabilities are P_e, w_i and q_i.
+
+    The last two are NaN for actions taken.
+    """
 
     episode: Integers
     row: Integers
@@ -69,6 +72,7 @@ class Drawn(NamedTuple):
     kind: Integers
     episode_prob: Floats
     question_prob: Floats
+    needed_prob: Floats
 
 
 class Choices(NamedTuple):
@@ -122,8 +126,8 @@ def draw(pool: Pool, probs: Design, decoys: Decoys, rng: np.random.Generator) ->
     n_episodes = len(probs.episode_prob)
     expected = sums(pool.episode, probs.question_prob, n_episodes)
     order = rng.permutation(n_episodes)
-    if len(pool.cost) and np.ptp(pool.cost) > 0:  # so that what is drawn costs about what is expected
-        cost = sums(pool.episode, probs.question_prob * pool.cost, n_episodes)
+    cost = sums(pool.episode, probs.question_prob * pool.cost, n_episodes)
+    if len(cost) and np.ptp(cost) > 1e-9 * cost.max():  # so that what is drawn costs about what is expected
         order = order[np.argsort(cost[order], kind="stable")]
     is_drawn = np.zeros(n_episodes, dtype=np.bool_)
     is_drawn[order[systematic(probs.episode_prob[order], np.zeros(n_episodes, dtype=np.int64), rng)]] = True
@@ -141,9 +145,9 @@ def draw(pool: Pool, probs: Design, decoys: Decoys, rng: np.random.Generator) ->
     n_actions = int(max(pool.action.max(initial=0), action.max(initial=0))) + 1
     first = np.sort(np.unique(_code(row, action, policy, n_actions), return_index=True)[1])
     episode, row, action, policy, kind = (column[first] for column in (episode, row, action, policy, kind))
-    within = _within(pool, probs, decoys, many, (episode, row, action, policy), n_actions)
-    within[kind == TAKEN] = np.nan
-    return Drawn(episode, row, action, policy, kind, probs.episode_prob[episode], within)
+    needed_prob, within = _within(pool, probs, decoys, many, (episode, row, action, policy), n_actions)
+    within[kind == TAKEN] = needed_prob[kind == TAKEN] = np.nan
+    return Drawn(episode, row, action, policy, kind, probs.episode_prob[episode], within, needed_prob)
 
 
 def balanced(choices: Choices, weight: Floats, groupings: list[tuple[Integers, Floats]]) -> Choices:
@@ -176,8 +180,8 @@ def _code(row: Integers, action: Integers, policy: Integers | int, n_actions: in
 def _within(
     pool: Pool, probs: Design, decoys: Decoys, many: Floats,
     asked: tuple[Integers, Integers, Integers, Integers], n_actions: int,
-) -> Floats:  # fmt: skip
-    """w_i: the probability that a question is put, as needed or as a decoy, if its episode is drawn."""
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """q_i and w_i: how likely a question is put if its episode is drawn, because it is needed, and for any reason."""
     episode, row, action, policy = asked
     needed = _look_up(
         _code(pool.row, pool.action, pool.policy, n_actions), probs.question_prob, _code(row, action, policy, n_actions)
@@ -189,8 +193,7 @@ def _within(
     # In logarithms, so that the chance of a rare decoy is not rounded to 0.
     with np.errstate(divide="ignore"):
         never = np.log1p(-needed) + whole * np.log1p(-each) + np.log1p(-(many[episode] - whole) * each)
-    found: Floats = -np.expm1(never)
-    return found
+    return needed, -np.expm1(never)
 
 
 def _look_up(known: Integers, number: Floats, wanted: Integers) -> Floats:
@@ -214,7 +217,8 @@ def _drawn_decoys(decoys: Decoys, many: Floats, policies: Integers, rng: np.rand
         parts.append([*(column[place] for column in source[:3]), np.full(len(place), kind)])
     episode, row, action, kinds = (np.concatenate(column) for column in zip(*parts, strict=True))
     policy = policies[rng.integers(len(policies), size=len(row))] if len(policies) else np.full(len(row), -1)
-    return Drawn(episode, row, action, policy, kinds, np.zeros(len(row)), np.zeros(len(row)))
+    nothing = np.zeros(len(row))
+    return Drawn(episode, row, action, policy, kinds, nothing, nothing, nothing)
 
 
 def _one_of_each(source: Choices, episode: Integers, rng: np.random.Generator) -> Integers:

@@ -24,8 +24,16 @@ import pyarrow as pa
 from semiope._arrays import Booleans, Floats, Integers
 from semiope._memory import refuse_beyond_memory
 from semiope.data.annotations import Annotations
-from semiope.data.asked import KINDS, NEEDED, TAKEN, keys, strangers
-from semiope.data.batches import BATCH_WEIGHT, EPISODE_PROB, POLICY, QUESTION_PROB, drawn_at_random, of_policy
+from semiope.data.asked import KINDS, NEEDED, TAKEN, Key, keys, strangers
+from semiope.data.batches import (
+    BATCH_WEIGHT,
+    EPISODE_PROB,
+    NEEDED_PROB,
+    POLICY,
+    QUESTION_PROB,
+    drawn_at_random,
+    of_policy,
+)
 from semiope.data.episodes import Episodes
 from semiope.data.logbook import Logbook
 from semiope.errors import OptionError, count, quietly
@@ -145,13 +153,12 @@ class RandomPlanner:
         for name, given in self.annotations.items():
             if given is None or (not self.by_policy and name != self.names[0]):
                 continue
-            needed = {
-                key
-                for table in self.earlier
-                for key, kind in zip(*_keys_and_kinds(of_policy(table, name)), strict=True)
-                if kind == KINDS[NEEDED]
-            }
-            total += sum(price.get(key, 1.0) for key in keys(given.to_arrow()) if key in needed)
+            needed = set().union(*(_needed(of_policy(table, name)) for table in self.earlier))
+            who = [None] * len(given) if given.annotator is None else given.annotator.to_pylist()
+            # What is there twice was asked once.
+            said = set(zip(keys(given.to_arrow()), who, strict=True)) if any(who) else None
+            answers = keys(given.to_arrow()) if said is None else [key for key, _ in said]
+            total += sum(price.get(key, 1.0) for key in answers if key in needed)
         return total
 
     @cached_property
@@ -164,12 +171,19 @@ class RandomPlanner:
 
     @cached_property
     def look(self) -> int:
-        """How many batches have annotations."""
+        """How many batches have annotations of needed questions."""
         present = {name: set(keys(one.to_arrow())) for name, one in self.annotations.items() if one is not None}
         return sum(
-            any(key in own for name, own in present.items() for key in keys(of_policy(table, name)))
-            for table in self.earlier
+            any(own & _needed(of_policy(table, name)) for name, own in present.items()) for table in self.earlier
         )
+
+    @property
+    def n_answered(self) -> int:
+        """How many needed questions have an annotation."""
+        present = {name: set(keys(one.to_arrow())) for name, one in self.annotations.items() if one is not None}
+        names = self.names if self.by_policy else self.names[:1]
+        needed = ((name, of_policy(table, name)) for name in names for table in self.earlier)
+        return sum(len(present.get(name, set()) & _needed(table)) for name, table in needed)
 
     @cached_property
     def results(self) -> dict[str, Results] | None:
@@ -208,7 +222,7 @@ def plan_at_random(planner: RandomPlanner) -> Plan:
     units = len(np.unique(planner.pool.policy))
     most = int(planner.pool.size.size if wishes.per_episode is None else max(wishes.per_episode // units, 1))
     spend = _whole(now / wishes.copies, planner.pool)
-    probs = design(sized(planner), planner.known, spend, max(left / wishes.copies, spend), most)
+    probs, spend = _affordable(sized(planner), planner.known, spend, max(left / wishes.copies, spend), most)
     any_left = bool((~planner.known[planner.pool.episode]).any())
     cheapest = units * float(planner.pool.cost.min()) if any_left else math.inf
     error = spread.now, spread.after(probs, spend)
@@ -261,22 +275,24 @@ def decide(planner: RandomPlanner) -> list[stopping.Decision]:
     """Each policy against the behavior policy and, for a ranking, against the next, with bounds that hold at all looks.
 
     Bounds take the annotators' word as long as logs do not disagree with it at 5%; else they cover what logs say, too.
+    Nothing is called before some needed questions are annotated.
     """
     results = planner.results
     if results is None:
         return [stopping.Decision(name, None, math.nan, -math.inf, math.inf, stopping.OPEN) for name in planner.names]
     compared = compare(results, alpha=level(planner.wishes, planner.look))
+    enough = planner.n_answered >= stopping.FEW
     compared = replace(compared, estimates={name: _trusting(one) for name, one in compared.estimates.items()})
     found = []
     for name in planner.names:
         one = compared[name].difference
-        supported = compared.supported(name)
+        supported = enough and compared.supported(name)
         found.append(_decision(name, None, one.value, *one.interval, supported=supported))
     if planner.wishes.goal == "ranking":
         order = list(compared)
         for name, other in pairwise(order):
             one = compared.between(name, other)
-            supported = compared.supported(name) and compared.supported(other)
+            supported = enough and compared.supported(name) and compared.supported(other)
             found.append(_decision(name, other, one.value, *one.interval, supported=supported))
     return found
 
@@ -391,6 +407,26 @@ def _whole(spend: float, pool: Pool) -> float:
     return math.floor(spend / (units * price) + 1e-9) * units * price
 
 
+def _affordable(pool: Pool, known: Booleans, spend: float, left: float, most: int) -> tuple[Design, float]:
+    """Probabilities for a batch that costs so much at most, and what it is to cost.
+
+    Where several questions are put about an episode, whole episodes are paid for, and draws of episodes that cost more
+    or less may cost as much more than expected as the dearest.
+    """
+    probs = design(pool, known, spend, left, most)
+    cost = sums(pool.episode, probs.question_prob * pool.cost, len(known))[probs.episode_prob > 0]
+    if not len(cost) or bool(np.all(probs.episode_prob[probs.episode_prob > 0] >= 1)):
+        return probs, spend
+    dearest = float(cost.max())
+    even = float(np.ptp(cost)) <= 1e-9 * dearest
+    paid = math.floor(spend / dearest + 1e-9) * dearest if even else spend - dearest
+    if math.isclose(paid, spend) or np.ptp(pool.cost) > 0:  # with unequal costs, `_whole` has seen to it
+        return probs, spend
+    if paid < dearest:  # not even one episode: fewer questions about each
+        return (probs, spend) if most <= 1 else _affordable(pool, known, spend, 0.0, 1)
+    return design(pool, known, paid, left, most), paid
+
+
 def _decoys(planner: RandomPlanner, probs: Design) -> Decoys:
     """What decoys are drawn from: by preference, what the policies would rather not do.
 
@@ -453,6 +489,7 @@ def _sealed(planner: RandomPlanner, drawn: Drawn, weight: float, rng: np.random.
         "inclusion_prob": pa.array(included[order], mask=drawn.kind[order] == TAKEN),
         EPISODE_PROB: pa.array(drawn.episode_prob[order]),
         QUESTION_PROB: pa.array(drawn.question_prob[order], mask=drawn.kind[order] == TAKEN),
+        NEEDED_PROB: pa.array(drawn.needed_prob[order], mask=drawn.kind[order] == TAKEN),
         BATCH_WEIGHT: pa.array(np.full(len(order), weight)),
         "about": pa.array([wishes.about] * len(order), pa.string()),
         "seed": pa.array(np.full(len(order), wishes.seed)),
@@ -473,8 +510,8 @@ def _refuse(planner: RandomPlanner) -> None:
         )
     if planner.earlier and planner.look < len(planner.earlier):
         raise OptionError(
-            f"annotations: none is to a question of batch {planner.look + 1}. Collect some of them first: then those "
-            "still missing count as missing at random."
+            f"annotations: none is to a needed question of batch {planner.look + 1}. Collect some of them first: then "
+            "those still missing count as missing at random."
         )
     if not planner.earlier and any(planner.annotations.values()):
         raise OptionError(
@@ -483,8 +520,11 @@ def _refuse(planner: RandomPlanner) -> None:
         )
 
 
-def _keys_and_kinds(table: pa.Table) -> tuple[list[Any], list[str]]:
-    return keys(table), table.column("kind").to_pylist()
+def _needed(table: pa.Table) -> set[Key]:
+    """The needed questions of a sealed table."""
+    return {
+        key for key, kind in zip(keys(table), table.column("kind").to_pylist(), strict=True) if kind == KINDS[NEEDED]
+    }
 
 
 def _notes(planner: RandomPlanner, drawn: Drawn, guess: Guess, stop: stopping.Stop | None) -> list[str]:
