@@ -126,7 +126,8 @@ Break = Callable[[Ward], Outcome]
 BAD_INPUT: dict[str, tuple[Break, str]] = {
     "no features": (
         lambda w: w.evaluate(features=None),
-        "'state' is missing. If measurements make up the state, name them: features=['pulse', 'pressure'] (--features)",
+        "'state' is missing. If measurements make up the state, name all that were known before a decision: "
+        "features=['pulse', 'pressure'",
     ),
     "no such feature": (
         lambda w: w.evaluate(features="puls,pressure"),

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import semiope as so
-from semiope.diagnostics.shuffle import explained
+from semiope.diagnostics.shuffle import explained, judge_shuffled
 from semiope.domains import sepsis
 from semiope.errors import quietly
 
@@ -53,3 +53,26 @@ def test_answers_given_to_the_wrong_episodes_are_found_out() -> None:
             results = so.evaluate(logs, world.policies["optimal"], annotations=mixed, estimators="c-pdis", gamma=0.99)
         green += so.diagnose(results)["shuffled answers"].light == "green"
     assert green <= 1 + 4
+
+
+@pytest.mark.parametrize(("right", "light"), [(True, "green"), (False, "red")])
+def test_answers_about_features_are_told_from_mismatched_ones(right: bool, light: str) -> None:
+    """What was asked is features, step and action: they explain the right answers, and not those of other rows."""
+    rng = np.random.default_rng(3)
+    n = 60
+    x = rng.normal(size=(n, 2))
+    episodes = so.read_episodes(
+        {"episode": np.arange(n), "step": np.zeros(n, dtype=int), "action": rng.choice(["a", "b"], size=n),
+         "reward": x[:, 0] + rng.normal(size=n), "x": x[:, 0], "y": x[:, 1]},
+        features=["x", "y"],
+    )  # fmt: skip
+    taken = np.array(episodes.to_arrow().column("action").to_pylist())
+    value = x[:, 0] + 0.2 * rng.normal(size=n)
+    annotations = {
+        "episode": np.arange(n), "step": np.zeros(n, dtype=int), "action": np.where(taken == "a", "b", "a"),
+        "value": value if right else rng.permutation(value),
+    }  # fmt: skip
+    results = so.evaluate(
+        episodes, lambda rows: np.full((len(rows), 2), 0.5), annotations=annotations, estimators="pp-dr"
+    )
+    assert judge_shuffled(results.origin.weighed.problem).light == light

@@ -39,7 +39,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="policy|behavior",
-            help="Whose returns experts tell: those of the policy, or of usual care. Default: policy if there is one.",
+            help="Whose returns experts tell: those of the policy, or of usual care. Default: policy; for several "
+            "policies and --design best, behavior.",
         ),
     ] = None,
     goal: Annotated[

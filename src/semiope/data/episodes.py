@@ -270,17 +270,15 @@ def read_episodes(source: Any, *, features: Sequence[str] | str | None = None, m
 
 
 def _suggest_features(table: pa.Table, name: str, required: Sequence[str]) -> None:
-    """Fail where there is no state but columns of numbers that could be features, and say so."""
+    """Fail where there is no state but columns that could be features, numbers among them, and say so."""
     lacking = [column for column in required if column not in table.column_names]
-    others = [
-        field.name for field in table.schema
-        if field.name not in (*REQUIRED, "behavior_prob") and is_number(field.type)
-    ]  # fmt: skip
+    could_be = [field for field in table.schema if field.name not in (*REQUIRED, "behavior_prob")]
+    others = [field.name for field in could_be] if any(is_number(field.type) for field in could_be) else []
     if lacking == ["state"] and others and not nearest("state", table.column_names):
         listed = ", ".join(repr(column) for column in others[:SHOWN])
         raise SchemaError(
-            f"{name}: column 'state' is missing. If measurements make up the state, name them: features=[{listed}"
-            f"{', ...' if len(others) > SHOWN else ''}] (--features)."
+            f"{name}: column 'state' is missing. If measurements make up the state, name all that were known before a "
+            f"decision: features=[{listed}{', ...' if len(others) > SHOWN else ''}] (--features)."
         )
 
 

@@ -17,6 +17,8 @@ from semiope.errors import OptionError, SchemaError, nearest
 MISSING = ("refuse", "impute")
 # Words of a column beyond so many are names of single cases rather than categories.
 MOST_CATEGORIES = 100
+# Squares and products of larger numbers leave the range of numbers.
+LARGEST = 1e100
 # What is known only once the decision is made, and what rows are called.
 NO_MEASUREMENTS = ("episode", "action", "reward", "behavior_prob")
 
@@ -105,6 +107,8 @@ def read_features(columns: Columns, names: Sequence[str], decided: Booleans, mis
 def _numbers(columns: Columns, name: str, decided: Booleans, missing: str) -> list[tuple[str, Floats]]:
     values = columns.floats(name, needed=np.zeros_like(decided))
     columns.check(name, "is infinite", np.isinf(values) & decided, "Correct these rows, or leave the feature out.")
+    beyond = np.abs(values) > LARGEST
+    columns.check(name, f"is beyond {LARGEST:g}", beyond & decided, "Use other units, or correct these rows.")
     gaps: Booleans = np.isnan(values) & decided
     there = decided & ~gaps
     if gaps.any() and not there.any():

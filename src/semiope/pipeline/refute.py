@@ -78,7 +78,13 @@ def leave_one_out(results: Results, estimator: str) -> Finding:
     name, rule = "leaving out one annotator", f"{APART} standard errors"
     annotations = results.origin.annotations
     if annotations is None or not can_do_without(annotations, estimator):
-        return Finding(name, AMBER, "-", rule, f"{estimator} cannot be computed without one of the annotators.")
+        known = annotations is not None and annotations.inclusion_prob is not None
+        why = (
+            "Inclusion probabilities are those of all annotators together: what one alone contributes cannot be told."
+            if known
+            else f"{estimator} cannot be computed without one of the annotators."
+        )
+        return Finding(name, AMBER, "-", rule, why)
     error, (low, high), found = clustered(results, estimator)
     far = float(np.max(np.abs(found.values - own.value)))
     apart = far / max(own.std_error, 1e-9 * abs(own.value), 1e-300)
