@@ -143,8 +143,8 @@ class FeaturePolicy:
         if labels is None and is_classifier(self.predict):
             if not hasattr(self.predict, "classes_"):
                 raise OptionError(
-                    f"{name}: the classifier {_called(self.predict)} is not fitted: it has no classes_. Fit it first or, "
-                    "if it never has any, name its actions: so.FeaturePolicy(model, actions=[...])."
+                    f"{name}: the classifier {_called(self.predict)} is not fitted: it has no classes_. Fit it first. "
+                    "If it never has any, name its actions: so.FeaturePolicy(model, actions=[...])."
                 )
             labels = self.predict.classes_
         if labels is None:
