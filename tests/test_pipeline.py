@@ -110,7 +110,7 @@ def test_a_handful_of_episodes_is_not_much() -> None:
 @pytest.mark.filterwarnings("ignore::semiope.StatisticalWarning")
 def test_a_misspelt_action_is_named() -> None:
     episodes = {"episode": [0, 1], "step": [0, 0], "state": ["s", "s"], "action": ["teach", "wait"], "reward": [1.0, 0]}
-    policy = so.read_policy({"state": ["s"], "action": ["Teach"], "prob": [1.0]})
+    policy = so.read_policy({"state": ["s", "s"], "action": ["Teach", "wait"], "prob": [0.5, 0.5]})
     with pytest.warns(so.StatisticalWarning, match="Nobody ever took or annotated 'Teach'. Did you mean 'teach'"):
         so.evaluate(episodes, policy, estimators=["pdis"])
 

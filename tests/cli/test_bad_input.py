@@ -113,6 +113,10 @@ BAD_INPUT: dict[str, tuple[Break, str]] = {
         lambda d: d.change("episodes", behavior_prob=[0.5, 1.5, 0.5, None, 1.0]),
         "'behavior_prob' is not a probability of an action taken",
     ),
+    "a policy whose actions are misspelt": (
+        lambda d: d.change("policy", action=["A", "B", "B"]),
+        "policy 'policy': no action of it occurs in logs or annotations. First: 'A'. Did you mean 'a'?",
+    ),
     "a propensity too small to divide by": (
         lambda d: d.change("episodes", behavior_prob=[0.5, 5e-324, 0.5, None, 1.0]),
         "'behavior_prob' is so small that one over it is no number in 1 row. First: row 1",

@@ -16,7 +16,8 @@ from semiope.data.asked import keys
 from semiope.data.batches import effective_inclusion
 from semiope.domains import tree
 from semiope.errors import quietly
-from semiope.planning.random_design import UNIFORM
+from semiope.planning import random_plan
+from semiope.planning.random_design import UNIFORM, Pool, design
 from semiope.planning.random_plan import RandomPlanner, level, sized
 
 ACTIONS = ("wait", "treat", "operate")
@@ -215,6 +216,34 @@ def test_missing_annotations_are_made_up_for_and_noted() -> None:
         after = plan.next(annotated(plan, share=0.6))
     assert any("taken as missing at random" in note for note in after.notes)
     assert after.used < 20
+    # The weight of a batch is what was planned, whatever came back of the one before.
+    assert after.sealed.column("batch_weight")[0] == plan.sealed.column("batch_weight")[0]
+
+
+def test_bounds_are_those_of_a_comparison_at_the_rate_of_the_look() -> None:
+    plan = so.plan(episodes(), eager_policy, 40, batch=20, least_gain=0.0)
+    with quietly():
+        after = plan.next(annotated(plan))
+        assert isinstance(after.planner, RandomPlanner)
+        assert after.planner.results is not None
+        at_look, at_alpha = (
+            so.compare(after.planner.results, alpha=rate)["policy"].difference.interval
+            for rate in (level(after.planner.wishes, 1), after.planner.wishes.alpha)
+        )
+    decision = after.decisions[0]
+    assert decision.low >= at_look[0] - 1e-12
+    assert decision.high <= at_look[1] + 1e-12
+    assert decision.high - decision.low > 1.05 * (at_alpha[1] - at_alpha[0]) * 0.5
+
+
+def test_the_next_batch_goes_by_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probabilities of a batch are those of the sizes that earlier annotations tell."""
+    plan = so.plan(episodes(), eager_policy, 40, batch=20, goal="value", least_gain=0.0)
+    with quietly():
+        by_missed = plan.next(annotated(plan)).sealed
+        monkeypatch.setattr(random_plan, "sized", lambda planner: planner.pool)
+        by_influence = plan.next(annotated(plan)).sealed
+    assert not by_missed.equals(by_influence)
 
 
 @pytest.mark.parametrize("answered", [("needed", "decoy"), ("needed",)])
@@ -239,6 +268,60 @@ def test_probabilities_hold_whichever_kind_is_answered(answered: tuple[str, ...]
     error = np.std(totals, ddof=1) / np.sqrt(len(totals))
     assert abs(np.mean(totals) - sum(size.values())) < 3.5 * error
     assert error < 0.1 * sum(size.values())
+
+
+def test_batches_of_several_policies_are_unbiased_over_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over many studies of two batches, influence over p_i adds up to the whole, for each of two policies.
+
+    The second policy departs from the logs in two of fourteen episodes, so that many a batch asks nothing about it.
+    """
+    monkeypatch.setattr(RandomPlanner, "results", None)  # nothing is evaluated: only draws matter here
+    monkeypatch.setattr(random_plan, "decide", lambda _: [])
+    n, words = 14, ["a", "b"]
+    taken = np.array([0] * 12 + [1] * 2)
+    some = so.read_episodes(
+        {"episode": np.arange(n), "step": np.zeros(n, dtype=int), "action": [words[k] for k in taken],
+         "reward": np.arange(n) % 3, "x": np.arange(n)},
+        features=["x"],
+    )  # fmt: skip
+    two = {name: np.tile(np.eye(2)[k], (n, 1)) for name, k in (("often", 1), ("seldom", 0))}
+    totals: dict[str, list[float]] = {name: [] for name in two}
+    for seed in range(300):
+        plan = so.plan(some, two, 8, batch=4, decoys=0, goal="value", least_gain=0.0, seed=seed)
+        plan = plan.next(annotated_plainly(plan))
+        assert len(plan.asked) == 2
+        given = annotated_plainly(plan)
+        for name in two:
+            about = given.filter(pc.equal(given.column("policy"), name))
+            if not about.num_rows:
+                totals[name].append(0.0)
+                continue
+            prob = effective_inclusion(so.read_annotations(about), plan.asked, name)
+            assert prob is not None
+            totals[name].append(float(np.sum(1 / prob)))
+    for name, whole in (("often", 12), ("seldom", 2)):
+        error = np.std(totals[name], ddof=1) / np.sqrt(len(totals[name]))
+        assert abs(np.mean(totals[name]) - whole) < 4 * error
+        assert error < 0.1 * whole
+
+
+def annotated_plainly(plan: so.Plan) -> pa.Table:
+    """The value 1 for every question asked so far."""
+    asked = pa.concat_tables([table.select(["episode", "step", "action", "policy"]) for table in plan.asked])
+    return asked.append_column("value", pa.array(np.ones(asked.num_rows)))
+
+
+def test_dear_questions_are_put_less_often() -> None:
+    """q_i goes by influence over the square root of the cost; no other probabilities that cost as much do better."""
+    n = 50
+    unit, cost = np.repeat(np.arange(n), 2), np.tile([1.0, 25.0], n)
+    pool = Pool(unit, unit, np.arange(2 * n), np.zeros(2 * n, int), np.full(2 * n, -1), np.ones(2 * n), cost)
+    known = np.zeros(n, dtype=np.bool_)
+    found = design(pool, known, 50.0, 50.0, 1)
+    assert found.question_prob[0] == pytest.approx(0.9 * 5 / 6 + 0.05)
+    same = design(pool._replace(size=np.sqrt(cost)), known, 50.0, 50.0, 1)  # as if cost did not matter
+    expected = float(np.sum(1 / (same.question_prob * same.episode_prob[unit])))
+    assert found.variance < expected
 
 
 def test_nothing_is_called_by_decoys_or_by_few_annotations() -> None:

@@ -122,7 +122,7 @@ def test_a_plan_goes_on_without_a_reason_to_stop() -> None:
         ),
         ({"spending": Spending(9, 100, 91, math.inf)}, "nothing", "every question that matters"),
         ({"gain": 0.004}, "gain", "0.40% smaller, less than 1.00%"),
-        ({"gain": 0.0, "least": 0.0}, "gain", "no question that may be asked would make"),
+        ({"gain": 0.0, "least": 0.0}, "gain", "a batch as small as this is not expected"),
     ],
 )
 def test_a_plan_says_why_it_stops(changes: dict[str, Any], reason: str, words: str) -> None:

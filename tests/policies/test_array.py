@@ -271,7 +271,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "logits": (lambda x: x @ np.ones((2, 3)), r"is below 0 or above 1 \(are these logits\?\) at"),
     "sums": (lambda x: uniform(x) * 0.9, "do not sum to 1 at 80 decisions. First: episode 0 step 0: .0.3, 0.3, 0.3"),
     "a class": (LogisticRegression, "LogisticRegression is a class. Give an object of it, fitted"),
-    "not fitted": (LogisticRegression(), "the classifier LogisticRegression is not fitted: it has no classes_. Fit it first"),
+    "not fitted": (LogisticRegression(), "LogisticRegression is not fitted: it has no classes_. Fit it first"),
     "not fitted, piped": (make_pipeline(StandardScaler(), RandomForestClassifier()), "Pipeline is not fitted"),
     "no probabilities": (SVC(), r"a SVC gives no probabilities \(predict_proba\)"),
     "a regression": (LinearRegression(), "a LinearRegression gives no probabilities"),

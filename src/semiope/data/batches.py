@@ -8,8 +8,8 @@ annotated in a drawn episode with probability
     u_i = rho_b q_i + delta_b (w_i - q_i).
 
 A sealed table holds P_be (`episode_prob`), w_i (`question_prob`), q_i (`needed_prob`) and a weight lambda_b of the
-batch (`batch_weight`): its size, which does not depend on what was drawn. Probabilities may depend on all that was seen
-before. Seen from batch b, the sum of all annotations is estimated without bias by
+batch (`batch_weight`): the size that was planned for it, which does not depend on what was drawn. Probabilities may
+depend on all that was seen before. Seen from batch b, the sum of all annotations is estimated without bias by
 
     those of episodes drawn before, each divided by u_i,   and   those of this batch, divided by P_be u_i.
 
@@ -91,7 +91,10 @@ class _Put(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """The weight of a batch, 0 without annotations, and which shares of needed questions and of decoys have one."""
+    """The weight of a batch, 0 while none of its questions is annotated, and shares of needed ones and decoys that are.
+
+    A batch in which nothing was drawn for a policy keeps its weight: it says that there is nothing to add.
+    """
 
     weight: float
     needed: float
@@ -115,7 +118,9 @@ def effective_inclusion(annotations: Annotations, asked: Sequence[pa.Table], pol
             else:
                 found[key] = _Put(number, (of_episode, of_question, needed))
         shares = [len(put[kind] & present) / max(len(put[kind]), 1) for kind in (KINDS[NEEDED], KINDS[OTHER])]
-        batches.append(_Batch(columns[3][0] if any(shares) else 0.0, *shares))
+        waits = bool(put[KINDS[NEEDED]] | put[KINDS[OTHER]]) and not any(shares)
+        weight = whole.column(BATCH_WEIGHT)[0].as_py() if whole.num_rows and not waits else 0.0
+        batches.append(_Batch(weight, *shares))
     if not all(key in found for key in given):
         return None
     total = sum(batch.weight for batch in batches)

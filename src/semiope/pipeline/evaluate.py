@@ -39,6 +39,7 @@ from semiope.pipeline.inputs import (
     read_outcomes,
     read_policies,
     refuse_states,
+    refuse_strangers,
     with_predictions,
 )
 from semiope.pipeline.prepare import Prepared, prepare
@@ -146,6 +147,7 @@ def evaluate(
     refuse_states(episodes, cell, steps)
     policies = read_policies(policy, episodes, progress)
     answers = read_answers(annotations, policies)
+    refuse_strangers(policies, episodes, answers)
     if asked is not None and at_random:
         answers = {name: _as_drawn(one, asked, name) for name, one in answers.items()}
     names = chosen(estimators, annotated=any(answers.values()))

@@ -14,7 +14,7 @@ from semiope._options import Progress
 from semiope.data.annotations import Annotations
 from semiope.data.batches import POLICY
 from semiope.data.episodes import Episodes
-from semiope.errors import OptionError, nearest
+from semiope.errors import SHOWN, OptionError, nearest
 from semiope.models.behavior_model import CLASSIFIERS, FittedBehavior, is_unfitted, read_classifier
 from semiope.models.given import GivenReturns
 from semiope.models.outcomes import REGRESSORS, read_model
@@ -45,6 +45,23 @@ def read_policies(policy: Any, episodes: Episodes, progress: Progress | None = N
     if len(policies) < len(given):
         raise OptionError("policy: two policies have the same name as text. Give each a name of its own.")
     return policies
+
+
+def refuse_strangers(
+    policies: Mapping[str, AnyPolicy], episodes: Episodes, answers: Mapping[str, Annotations | None]
+) -> None:
+    """Fail where a policy knows no action of logs or annotations, but knows such as look like theirs."""
+    for name, policy in policies.items():
+        given = answers[name]
+        known = [episodes.actions, *([] if given is None else [given.actions])]
+        words = [str(word) for vocabulary in known for word in vocabulary.words.to_pylist()]
+        own = [str(word) for word in policy.actions.words.to_pylist()]
+        guess = next((f"{word!r}.{found}" for word in own if (found := nearest(word, words))), None)
+        if guess is not None and not set(own) & set(words):
+            raise OptionError(
+                f"policy {name!r}: no action of it occurs in logs or annotations. First: {guess} Known: "
+                f"{', '.join(map(repr, words[:SHOWN]))}."
+            )
 
 
 def read_answers(annotations: Any, policies: Mapping[str, AnyPolicy]) -> dict[str, Annotations | None]:

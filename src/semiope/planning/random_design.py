@@ -5,9 +5,10 @@ are put in the order of their steps: so nobody is asked about a step after havin
 
 With m_i the influence of question i times the expected size of what a prediction misses, and q_i the probability that
 it is put if its episode is drawn, episode e adds a variance of M_e^2 / P_e to an estimate that corrects predictions by
-annotations, M_e^2 = sum of m_i^2 / q_i over its questions. The variance is least for q_i in proportion to m_i, and for
-P_e in proportion to M_e over the square root of what its questions cost. Both are mixed with equal probabilities, so
-that no question on which an estimate depends is nearly impossible, however wrong the expected sizes are.
+annotations, M_e^2 = sum of m_i^2 / q_i over its questions. The variance is least for q_i in proportion to m_i over the
+square root of what a question costs, and for P_e in proportion to M_e over that of what its questions cost together.
+Both are mixed with equal probabilities, so that no question on which an estimate depends is nearly impossible, however
+wrong the expected sizes are.
 
 Decoys are put in the same episodes: about the action taken, whose outcome is known, or about actions that the policies
 rather do not take. They are drawn with known probabilities too, so that their annotations count like all others.
@@ -105,7 +106,7 @@ def design(pool: Pool, known: Booleans, spend: float, left: float, most: int) ->
     free, n_episodes = ~known[pool.episode], len(known)
     per_unit = 1
     while True:
-        q = capped(_mixed(pool.size, pool.unit), pool.unit, per_unit)
+        q = capped(_mixed(pool.size / np.sqrt(pool.cost), pool.unit), pool.unit, per_unit)
         cost = sums(pool.episode, q * pool.cost, n_episodes)
         if cost[~known].sum() >= left or per_unit >= most or bool(np.all(q[free] >= 1)):
             break

@@ -239,8 +239,9 @@ def plan_at_random(planner: RandomPlanner) -> Plan:
     asked = Asked(drawn.row, drawn.action, drawn.kind)
     said = np.stack([own[drawn.row, drawn.action] for own in planner.probs])
     guess = guessed(planner.logbook, planner.names, asked, said)
+    sealed = _sealed(planner, drawn, _weight(wishes, len(planner.earlier), spend), rng)
     return Plan(
-        planner=planner, sealed=_sealed(planner, drawn, spend, rng), decisions=decisions, stop=stop, guess=guess,
+        planner=planner, sealed=sealed, decisions=decisions, stop=stop, guess=guess,
         used=planner.used, budget=budget, error=error, notes=_notes(planner, drawn, guess, stop),
     )  # fmt: skip
 
@@ -397,6 +398,17 @@ def _budget(planner: RandomPlanner, spread: Spread) -> float:
         least, most = (least, middle) if wide(middle) <= wishes.target_width else (middle + 1, most)
     needed = planner.used + price * least
     return needed if wishes.budget is None else min(needed, float(wishes.budget))
+
+
+def _weight(wishes: Wishes, number: int, spend: float) -> float:
+    """The weight of a batch, counted from 0: the size that was planned, whatever earlier ones came to.
+
+    Batches beyond what was planned make up for annotations that are missing. They are small, and weigh what they cost.
+    """
+    if wishes.batch is None:
+        return spend
+    left = wishes.batch if wishes.budget is None else min(wishes.budget - number * wishes.batch, wishes.batch)
+    return left / wishes.copies if left > 0 else spend
 
 
 def _whole(spend: float, pool: Pool) -> float:

@@ -127,5 +127,5 @@ def why_stop(
     if gain < least:
         return Stop("gain", f"the next batch would make the expected error {gain:.2%} smaller, less than {least:.2%}.")
     if gain <= 0:
-        return Stop("gain", "no question that may be asked would make the expected error smaller.")
+        return Stop("gain", "a batch as small as this is not expected to make the error smaller. Raise the budget.")
     return None
