@@ -62,10 +62,11 @@ def judge_support(problem: Problem, names: Sequence[str]) -> tuple[dict[str, flo
         masses[kind], states = unsupported_mass(problem, probs(problem))
         if masses[kind] > NEGLIGIBLE:
             worst = ", ".join(f"{state!r} ({share:.0%}, mostly {action!r})" for state, share, action in states)
+            where = f" Worst states: {worst}." if problem.evidence.logbook.episodes.has_states else ""
             messages.append(
                 f"policy {problem.name!r}: {masses[kind]:.1%} of its decisions at the logged steps are actions without "
-                f"support for {', '.join(concerned)}: {_missing(concerned)}. "
-                f"Worst states: {worst}.{_never_seen(problem)} {_way_out(problem, kind)}"
+                f"support for {', '.join(concerned)}: {_missing(concerned)}."
+                f"{where}{_never_seen(problem)} {_way_out(problem, kind)}"
             )
     return masses, messages
 

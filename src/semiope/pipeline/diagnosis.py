@@ -156,9 +156,10 @@ def diagnose(results: Any, *, estimator: str | None = None, refute: bool = True,
             findings.append(judge_steps(problem, kind.recipe))
     findings += [one for one in [judge_states(results, name)] if one is not None]
     overlap = judge_overlap(problem, listens=listens, matters=matters and not kind.completes)
+    findings.append(judge_path(problem, listens=listens))
+    if problem.evidence.logbook.episodes.has_states:  # with features, overlap is judged by them
+        findings.append(judge_thin(problem, listens=listens, matters=matters and not kind.completes))
     findings += [
-        judge_path(problem, listens=listens),
-        judge_thin(problem, listens=listens, matters=matters and not kind.completes),
         *([overlap] if overlap is not None else []),
         *_on_behavior(problem, matters=matters and not (kind.completes and counted), aside=_aside(problem, kind)),
     ]
