@@ -212,7 +212,11 @@ def test_support_is_judged_with_the_weights_that_were_used() -> None:
 
 def test_values_that_cancel_are_no_underflow() -> None:
     episodes = so.Episodes.from_arrays(
-        episode=[0, 1, 2, 3], step=[0] * 4, state=["s"] * 4, action=list("abab"), reward=[1.0, 1.0, -1.0, -1.0]
+        episode=np.arange(12),
+        step=[0] * 12,
+        state=["s"] * 12,
+        action=list("abab") * 3,
+        reward=[1.0, 1.0, -1.0, -1.0] * 3,
     )
     policy = so.Policy.from_arrow({"state": ["s", "s"], "action": ["a", "b"], "prob": [0.5, 0.5]})
     assert so.evaluate(episodes, policy, estimators=["pdis"]).warnings == []

@@ -93,6 +93,7 @@ def test_impossible_options_are_refused(options: dict[str, object]) -> None:
         interval(np.ones(3), np.ones(3), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:there are only")
 def test_estimates_give_their_interval() -> None:
     columns = {"episode": [0, 1, 2], "step": [0] * 3, "state": [0] * 3, "action": [0] * 3, "reward": [1.0, 2.0, 4.0]}
     found = so.evaluate(columns, so.Policy.from_table([[1.0]]))["is"]

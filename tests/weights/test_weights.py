@@ -83,6 +83,7 @@ def two_patients(weights: Any) -> so.Results:
     return found
 
 
+@pytest.mark.filterwarnings("ignore:there are only")
 def test_a_table_by_label_leaves_the_rest_with_the_action_taken() -> None:
     """Sample 1 splits 0.8 and 0.2; sample 2 has no annotation, so that all its weight stays: means of 0.9 and 0.1."""
     table = {"state": ["s", "s"], "taken": ["up", "up"], "action": ["up", "down"], "weight": [0.8, 0.2]}
