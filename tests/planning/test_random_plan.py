@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -226,14 +227,10 @@ def test_bounds_are_those_of_a_comparison_at_the_rate_of_the_look() -> None:
         after = plan.next(annotated(plan))
         assert isinstance(after.planner, RandomPlanner)
         assert after.planner.results is not None
-        at_look, at_alpha = (
-            so.compare(after.planner.results, alpha=rate)["policy"].difference.interval
-            for rate in (level(after.planner.wishes, 1), after.planner.wishes.alpha)
-        )
-    decision = after.decisions[0]
-    assert decision.low >= at_look[0] - 1e-12
-    assert decision.high <= at_look[1] + 1e-12
-    assert decision.high - decision.low > 1.05 * (at_alpha[1] - at_alpha[0]) * 0.5
+        compared = so.compare(after.planner.results, alpha=level(after.planner.wishes, 1))
+    trusting = {name: random_plan._trusting(one) for name, one in compared.estimates.items()}
+    low, high = replace(compared, estimates=trusting)["policy"].difference.interval
+    assert (after.decisions[0].low, after.decisions[0].high) == pytest.approx((low, high), rel=1e-12)
 
 
 def test_the_next_batch_goes_by_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,8 +39,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="policy|behavior",
-            help="Whose returns experts tell: those of the policy, or of usual care. Default: policy; for several "
-            "policies and --design best, behavior.",
+            help="Whose returns annotators state: those of the policy, or of the behavior policy. Default: policy; for "
+            "several policies and --design best, behavior.",
         ),
     ] = None,
     goal: Annotated[

@@ -62,7 +62,7 @@ def plan(
         How many to ask now (default: all that the budget leaves).
     about
         What experts tell: returns under the "policy" evaluated, or under usual care ("behavior"), which serve several
-        policies. Default: the policy's; with several policies and design="best", usual care.
+        policies. Default: the policy's; with several policies and design="best", the behavior policy's.
     goal
         "value" of each policy, "difference" to today's policy, or "ranking" of them all.
     gamma

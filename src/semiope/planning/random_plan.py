@@ -154,11 +154,12 @@ class RandomPlanner:
             if given is None or (not self.by_policy and name != self.names[0]):
                 continue
             needed = set().union(*(_needed(of_policy(table, name)) for table in self.earlier))
-            who = [None] * len(given) if given.annotator is None else given.annotator.to_pylist()
-            # What is there twice was asked once.
-            said = set(zip(keys(given.to_arrow()), who, strict=True)) if any(who) else None
-            answers = keys(given.to_arrow()) if said is None else [key for key, _ in said]
-            total += sum(price.get(key, 1.0) for key in answers if key in needed)
+            annotated = keys(given.to_arrow())
+            if given.annotator is not None:  # what one annotator says twice was asked once
+                named = list(zip(annotated, given.annotator.to_pylist(), strict=True))
+                annotated = [key for key, who in named if who is None]
+                annotated += [key for key, who in set(named) if who is not None]
+            total += sum(price.get(key, 1.0) for key in annotated if key in needed)
         return total
 
     @cached_property
